@@ -1,0 +1,24 @@
+"""Algorithms by the name that a configuration gives them.
+
+A new one is a folder and a line here.
+"""
+
+import importlib
+
+from agents.tools import errors
+
+ALGORITHMS = {
+    'ppo': 'PPO',
+    'reinforce': 'REINFORCE',
+}
+
+
+def find(name: str) -> type:
+    """The class of an algorithm, from the folder of its name."""
+    if name not in ALGORITHMS:
+        raise errors.ConfigError(
+            f'There is no algorithm {name!r}{errors.nearest(name, ALGORITHMS)} '
+            f'There are {", ".join(ALGORITHMS)}.'
+        )
+    module = importlib.import_module(f'agents.algorithms.{name}')
+    return getattr(module, ALGORITHMS[name])

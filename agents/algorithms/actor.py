@@ -1,0 +1,36 @@
+"""Agents that act and do not learn."""
+
+from typing import Any
+
+from agents.algorithms.algorithm import Algorithm
+from agents.parts import distributions, sequences, state
+from agents.parts.policy import Policy
+from agents.tools.backend import tf
+
+
+class Actor(Algorithm):
+    """Performs the most probable action, for evaluation and afterwards.
+
+    It has a recurrent state of its own, so that it disturbs no training.
+
+    Args:
+        policy: The policy, shared with the algorithm that trains it.
+        num_agents: Number of agents.
+    """
+
+    def __init__(self, policy: Policy, num_agents: int):
+        super().__init__()
+        self._policy = policy
+        self._state = state.variables(
+            sequences.zero_state(policy.network, num_agents)
+        )
+
+    def begin_episode(self, begins: tf.Tensor) -> None:
+        state.assign(self._state, sequences.forget(self._state, begins))
+
+    def perform(self, observ: Any) -> tf.Tensor:
+        distribution, new = self._policy.step(observ, state.read(self._state))
+        state.assign(self._state, new)
+        return distributions.unflatten(
+            self._policy.action_space, distribution.mode
+        )

@@ -1,0 +1,248 @@
+"""What algorithms share that learn from rollouts of their own policy."""
+
+import math
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from agents.algorithms.algorithm import Algorithm
+from agents.parts import (
+    distributions,
+    memory,
+    normalize,
+    random,
+    returns,
+    sequences,
+    state,
+)
+from agents.parts.critic import Critic, explained_variance
+from agents.parts.optimizer import Optimizer
+from agents.parts.policy import Policy
+from agents.tools import layout, spaces
+from agents.tools.attr_dict import AttrDict
+from agents.tools.backend import compiled, tf
+from agents.tools.transition import Transition
+
+
+class Networks(NamedTuple):
+    """The two networks of an algorithm; see `agents.scripts.networks`."""
+
+    policy: Any
+    value: Any
+
+
+class Rollout(NamedTuple):
+    """A rollout as algorithms learn from it, leaves `[time, agent, ...]`.
+
+    Observations are normalized, rewards have become advantages and returns.
+    `number` is a scalar, how many rollouts came before.
+    """
+
+    number: tf.Tensor
+    observ: Any
+    begins: tf.Tensor
+    action: tf.Tensor
+    value: tf.Tensor
+    advantage: tf.Tensor
+    returns: tf.Tensor
+
+
+class OnPolicy(Algorithm):
+    """Acts, records a rollout, and hands it to `learn`.
+
+    The horizon is fixed: a rollout has `update_every` steps of every agent,
+    and episodes run on across updates. The statistics of the observations
+    change only between rollouts, so that acting and learning see the same
+    inputs.
+
+    Args:
+        networks: Networks for the policy and the value.
+        observ_space: Space of the observations.
+        action_space: Space of the actions.
+        num_agents: Number of agents.
+        config: Settings, see `agents.scripts.configs`.
+        critic_device: Where the value is learnt; on a device of its own it
+            is learnt at the same time as the policy.
+    """
+
+    def __init__(
+        self,
+        networks: Networks,
+        observ_space: gym.Space,
+        action_space: gym.Space,
+        num_agents: int,
+        config: AttrDict,
+        critic_device: str | None = None,
+    ):
+        super().__init__()
+        self.config = config
+        normalizer = normalize.NormalizeObserv(
+            observ_space, config.normalize_observ, config.observ_clip
+        )
+        self.policy = Policy(networks.policy, normalizer, action_space)
+        self.optimizer = _optimizer(networks.policy, config.learning_rate, config)
+        self.critic_device = critic_device
+        with tf.device(critic_device):
+            rate = config.value_learning_rate or config.learning_rate
+            optimizer = _optimizer(networks.value, rate, config)
+            self.critic = Critic(
+                networks.value, optimizer, num_agents, config.value_clip
+            )
+        self.reward_normalizer = normalize.NormalizeReward(
+            num_agents, config.normalize_reward, config.discount, config.reward_clip
+        )
+        self.memory = memory.RolloutMemory(
+            _record_specs(observ_space, action_space),
+            config.update_every,
+            num_agents,
+        )
+        # The number of updates so far, and where the rollout that is being
+        # recorded began with a new episode.
+        self._updates = tf.Variable(0, trainable=False)
+        self._begins = tf.Variable(tf.ones(num_agents, bool), trainable=False)
+        # The recurrent state now, before the rollout that is learnt from, and
+        # before the one that is being recorded.
+        zero = sequences.zero_state(networks.policy, num_agents)
+        self._state = state.variables(zero)
+        self._first_state = state.variables(zero)
+        self._next_state = state.variables(zero)
+
+    def restart(self) -> None:
+        self.memory.clear()
+        self._begins.assign(tf.ones_like(self._begins))
+
+    def begin_episode(self, begins: tf.Tensor) -> None:
+        state.assign(self._state, sequences.forget(self._state, begins))
+
+    def perform(self, observ: Any) -> tf.Tensor:
+        distribution, new = self.policy.step(observ, state.read(self._state))
+        state.assign(self._state, new)
+        count = self._updates * self.config.update_every + self.memory.length
+        action = distribution.sample(random.key(self.config.seed, 'action', count))
+        return distributions.unflatten(self.policy.action_space, action)
+
+    def experience(
+        self, observ: Any, action: tf.Tensor, transition: Transition
+    ) -> None:
+        action = distributions.flatten(self.policy.action_space, action)
+        self.memory.append((observ, action, transition))
+
+    def update(self) -> dict[str, tf.Tensor]:
+        """Make a rollout of the record, and learn from it."""
+        record = self._read_record()
+        with tf.device(self.critic_device):
+            rollout = self._evaluate(*record)
+        metrics = self.learn(rollout)
+        return {**metrics, **self._conclude(rollout)}
+
+    def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
+        """Improve the policy and the critic; returns numbers for the log."""
+        raise NotImplementedError
+
+    @compiled
+    def learn_value(
+        self, rollout: Rollout, batch_size: int, epochs: int
+    ) -> dict[str, tf.Tensor]:
+        """Improve the critic."""
+        return self.critic.fit(
+            rollout.observ,
+            rollout.begins,
+            rollout.value,
+            rollout.returns,
+            batch_size,
+            epochs,
+            self.key('value', rollout, epochs),
+            self.learning_rate_scale(rollout),
+        )
+
+    def key(self, purpose: str, rollout: Rollout, draws: int) -> tf.Tensor:
+        """A random key for a rollout, of which so many follow each other."""
+        return random.key(self.config.seed, purpose, rollout.number * draws)
+
+    def learning_rate_scale(self, rollout: Rollout) -> tf.Tensor:
+        """What the schedule makes of the learning rate at this point."""
+        if self.config.learning_rate_schedule == 'constant':
+            return tf.constant(1.0)
+        steps = math.prod(rollout.value.shape)
+        progress = tf.cast(rollout.number, tf.float32) * steps / self.config.steps
+        return tf.maximum(1.0 - progress, 0.0)
+
+    @compiled
+    def _read_record(self) -> tuple:
+        """Normalize the record; updates the statistics of the rewards."""
+        observ, action, transition = self.memory.data()
+        done = transition.done
+        begins = tf.concat([self._begins[None], done[:-1]], 0)
+        self._begins.assign(done[-1])
+        state.assign(self._first_state, state.read(self._next_state))
+        state.assign(self._next_state, state.read(self._state))
+        self.reward_normalizer.update(transition.reward, begins)
+        normalized = transition._replace(
+            reward=self.reward_normalizer.transform(transition.reward),
+            next_observ=self.policy.normalizer.transform(transition.next_observ),
+        )
+        observ = self.policy.normalizer.transform(observ)
+        number = self._updates.read_value()
+        return number, observ, begins, action, normalized
+
+    @compiled
+    def _evaluate(
+        self,
+        number: tf.Tensor,
+        observ: Any,
+        begins: tf.Tensor,
+        action: tf.Tensor,
+        transition: Transition,
+    ) -> Rollout:
+        """Let the critic tell which actions were better than expected."""
+        value, next_value = self.critic.evaluate(
+            observ, begins, transition.next_observ
+        )
+        advantage = returns.lambda_advantage(
+            transition.reward,
+            value,
+            next_value,
+            transition.terminated,
+            transition.done,
+            self.config.discount,
+            self.config.gae_lambda,
+        )
+        target = value + advantage
+        return Rollout(
+            number, observ, begins, action, value, advantage, target
+        )
+
+    @compiled
+    def _conclude(self, rollout: Rollout) -> dict[str, tf.Tensor]:
+        """Make ready for the next rollout; returns numbers for the log."""
+        observ, _, _ = self.memory.data()
+        self.policy.normalizer.update(observ)
+        self.memory.clear()
+        self._updates.assign_add(1)
+        return {
+            'advantage_std': tf.math.reduce_std(rollout.advantage),
+            'explained_variance': explained_variance(
+                rollout.value, rollout.returns
+            ),
+            'learning_rate': self.config.learning_rate
+            * self.learning_rate_scale(rollout),
+        }
+
+
+def _optimizer(network: Any, learning_rate: float, config: AttrDict) -> Optimizer:
+    return Optimizer(
+        network.trainable_variables,
+        learning_rate,
+        config.gradient_clip,
+        config.adam_epsilon,
+    )
+
+
+def _record_specs(observ_space: gym.Space, action_space: gym.Space) -> tuple:
+    """What is recorded of each step: observation, action and transition."""
+    observ = spaces.specs(observ_space)
+    action = spaces.specs(action_space)
+    flat = layout.Spec((math.prod(action.shape),), action.dtype)
+    number, flag = layout.Spec((), 'float32'), layout.Spec((), 'bool')
+    transition = Transition(number, flag, flag, observ)
+    return observ, flat if action.shape else action, transition

@@ -1,0 +1,3 @@
+from agents.algorithms.ppo.ppo import PPO
+
+__all__ = ['PPO']

@@ -1,0 +1,123 @@
+"""Proximal policy optimization."""
+
+from typing import Any
+
+from agents.algorithms.on_policy import OnPolicy, Rollout
+from agents.algorithms.ppo import losses
+from agents.parts import minibatches, returns, sequences, state
+from agents.tools.backend import compiled, tf, together
+
+METRICS = 'loss', 'gradient_norm', 'kl', 'entropy', 'clip_fraction'
+
+
+class PPO(OnPolicy):
+    """Takes several gradient steps on a rollout without straying far from it.
+
+    See the README beside this file for the paper and the deviations from it,
+    and `agents.algorithms.on_policy` for how the rollout comes about.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._penalty = tf.Variable(self.config.kl_init_penalty, trainable=False)
+
+    def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
+        config = self.config
+        policy, value = together(
+            lambda: self._learn_policy(rollout),
+            lambda: self.learn_value(
+                rollout, config.batch_size, config.update_epochs
+            ),
+        )
+        return {
+            'policy_loss': policy['loss'],
+            'value_loss': value['loss'],
+            'kl': policy['kl'],
+            'entropy': policy['entropy'],
+            'clip_fraction': policy['clip_fraction'],
+            'penalty': policy['penalty'],
+            'epochs': policy['epochs'],
+            'policy_gradient_norm': policy['gradient_norm'],
+            'value_gradient_norm': value['gradient_norm'],
+            'skipped': tf.cast(policy['skipped'] + value['skipped'], tf.float32),
+        }
+
+    @compiled
+    def _learn_policy(self, rollout: Rollout) -> dict[str, tf.Tensor]:
+        """Go through the rollout several times."""
+        config, network = self.config, self.policy.network
+        rate = self.learning_rate_scale(rollout)
+        before = state.read(self._first_state)
+        old = self.policy.unroll(rollout.observ, rollout.begins, before)
+        advantage = rollout.advantage
+        if config.normalize_advantage:
+            advantage = returns.normalized(advantage)
+        steps = {
+            'observ': rollout.observ,
+            'begins': rollout.begins,
+            'action': rollout.action,
+            'advantage': advantage,
+            'old': old,
+            'old_log_prob': old.log_prob(rollout.action),
+        }
+        metrics = minibatches.train(
+            lambda rows: self._minibatch_step(rows, rate),
+            METRICS,
+            sequences.to_rows(network, steps, before),
+            sequences.rows_per_batch(
+                network, config.batch_size, config.update_every
+            ),
+            config.update_epochs,
+            self.key('policy', rollout, config.update_epochs),
+            self._changed_too_much,
+        )
+        if config.surrogate == 'penalty':
+            self._penalty.assign(
+                losses.adapted_penalty(
+                    self._penalty, metrics['kl'], config.kl_target
+                )
+            )
+        penalty, skipped = self._penalty.read_value(), self.optimizer.skipped
+        return {**metrics, 'penalty': penalty, 'skipped': skipped}
+
+    def _minibatch_step(
+        self, rows: Any, learning_rate_scale: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        steps, before = sequences.from_rows(self.policy.network, rows)
+        metrics = {}
+
+        def loss() -> tf.Tensor:
+            new = self.policy.unroll(steps['observ'], steps['begins'], before)
+            log_ratio = new.log_prob(steps['action']) - steps['old_log_prob']
+            ratio = tf.exp(log_ratio)
+            kl = tf.reduce_mean(steps['old'].kl(new))
+            entropy = tf.reduce_mean(new.entropy())
+            outside = tf.abs(ratio - 1.0) > self.config.clip_range
+            metrics['kl'], metrics['entropy'] = kl, entropy
+            metrics['clip_fraction'] = tf.reduce_mean(tf.cast(outside, tf.float32))
+            surrogate = self._surrogate(ratio, steps['advantage'], kl)
+            return surrogate - self.config.entropy_bonus * entropy
+
+        return {**self.optimizer.minimize(loss, learning_rate_scale), **metrics}
+
+    def _surrogate(
+        self, ratio: tf.Tensor, advantage: tf.Tensor, kl: tf.Tensor
+    ) -> tf.Tensor:
+        config = self.config
+        if config.surrogate == 'clip':
+            return losses.clipped_surrogate(ratio, advantage, config.clip_range)
+        return losses.penalized_surrogate(
+            ratio,
+            advantage,
+            kl,
+            self._penalty,
+            config.kl_target,
+            config.kl_cutoff_factor,
+            config.kl_cutoff_coef,
+        )
+
+    def _changed_too_much(self, metrics: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Whether to leave out the epochs that remain."""
+        if self.config.kl_stop is None:
+            return tf.constant(False)
+        return metrics['kl'] > self.config.kl_stop

@@ -1,0 +1,3 @@
+from agents.algorithms.reinforce.reinforce import REINFORCE
+
+__all__ = ['REINFORCE']

@@ -1,0 +1,37 @@
+"""Names of a package that are imported when first used.
+
+TensorFlow takes seconds to import and hundreds of megabytes. Environment
+workers must never import it, and a command line has things to say and workers
+to start before it does, so the packages here hand out their names on demand.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def exports(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Make `__getattr__` and `__dir__` for a package of lazy names.
+
+    Args:
+        package: Name of the package, its `__name__`.
+        homes: For every exported name the module that defines it; a module
+            that is itself the export stands for its own name.
+    """
+
+    def __getattr__(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f'module {package!r} has no name {name!r}')
+        home = homes[name]
+        module = importlib.import_module(f'{package}.{home}')
+        value = module if home == name else getattr(module, name)
+        setattr(sys.modules[package], name, value)  # Found directly from now on.
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted(homes)
+
+    return __getattr__, __dir__

@@ -1,0 +1,1 @@
+"""What algorithms share: distributions, returns, normalizers, memory, updates."""

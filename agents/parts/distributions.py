@@ -1,0 +1,190 @@
+"""Distributions over actions, as nests of their parameters.
+
+Each has `mode`, `sample`, `log_prob`, `entropy` and `kl`. The dimensions of
+one action are summed over, those before are a batch.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from agents.parts import random
+from agents.tools.backend import tf
+
+
+class Gaussian(NamedTuple):
+    """Independent normal distributions, `[..., dimension]`."""
+
+    mean: tf.Tensor
+    log_std: tf.Tensor
+
+    @property
+    def mode(self) -> tf.Tensor:
+        return self.mean
+
+    def sample(self, key: tf.Tensor) -> tf.Tensor:
+        noise = random.normal(key, self.mean.shape)
+        return self.mean + tf.exp(self.log_std) * noise
+
+    def log_prob(self, value: tf.Tensor) -> tf.Tensor:
+        """−½ Σ ((x − μ) / σ)² − Σ ln σ − ½ d ln 2π."""
+        distance = (value - self.mean) * tf.exp(-self.log_std)
+        each = -0.5 * (distance**2 + math.log(2 * math.pi)) - self.log_std
+        return tf.reduce_sum(each, -1)
+
+    def entropy(self) -> tf.Tensor:
+        """Σ ln σ + ½ d ln 2πe."""
+        each = self.log_std + 0.5 * math.log(2 * math.pi * math.e)
+        return tf.reduce_sum(tf.broadcast_to(each, self.mean.shape), -1)
+
+    def kl(self, other: 'Gaussian') -> tf.Tensor:
+        """Σ ln σ₂/σ₁ + (σ₁² + (μ₁ − μ₂)²) / 2σ₂² − ½."""
+        precision = tf.exp(-2 * other.log_std)
+        squares = tf.exp(2 * self.log_std) + (self.mean - other.mean) ** 2
+        log_ratio = other.log_std - self.log_std
+        return tf.reduce_sum(log_ratio + 0.5 * (squares * precision - 1), -1)
+
+
+class Categorical(NamedTuple):
+    """One of several choices, `[..., choice]`."""
+
+    logits: tf.Tensor
+
+    @property
+    def mode(self) -> tf.Tensor:
+        return tf.argmax(self.logits, -1, tf.int32)
+
+    def sample(self, key: tf.Tensor) -> tf.Tensor:
+        """The largest of the logits with Gumbel noise."""
+        uniform = random.uniform(key, self.logits.shape)
+        noise = -tf.math.log(-tf.math.log(uniform + 1e-20) + 1e-20)
+        return tf.argmax(self.logits + noise, -1, tf.int32)
+
+    def log_prob(self, value: tf.Tensor) -> tf.Tensor:
+        chosen = tf.one_hot(value, self.logits.shape[-1])
+        return tf.reduce_sum(chosen * tf.nn.log_softmax(self.logits), -1)
+
+    def entropy(self) -> tf.Tensor:
+        """−Σ p ln p."""
+        log_probs = tf.nn.log_softmax(self.logits)
+        return -tf.reduce_sum(tf.exp(log_probs) * log_probs, -1)
+
+    def kl(self, other: 'Categorical') -> tf.Tensor:
+        """Σ p₁ (ln p₁ − ln p₂)."""
+        log_probs = tf.nn.log_softmax(self.logits)
+        log_ratio = log_probs - tf.nn.log_softmax(other.logits)
+        return tf.reduce_sum(tf.exp(log_probs) * log_ratio, -1)
+
+
+class Bernoulli(NamedTuple):
+    """Independent choices of 0 or 1, `[..., dimension]`."""
+
+    logits: tf.Tensor
+
+    @property
+    def mode(self) -> tf.Tensor:
+        return tf.cast(self.logits > 0, tf.int32)
+
+    def sample(self, key: tf.Tensor) -> tf.Tensor:
+        uniform = random.uniform(key, self.logits.shape)
+        return tf.cast(uniform < tf.sigmoid(self.logits), tf.int32)
+
+    def log_prob(self, value: tf.Tensor) -> tf.Tensor:
+        """Σ x ln p + (1 − x) ln (1 − p)."""
+        sign = 2 * tf.cast(value, tf.float32) - 1
+        return tf.reduce_sum(tf.math.log_sigmoid(sign * self.logits), -1)
+
+    def entropy(self) -> tf.Tensor:
+        return tf.reduce_sum(self._mean_of(self.logits, self.logits), -1)
+
+    def kl(self, other: 'Bernoulli') -> tf.Tensor:
+        cross = self._mean_of(self.logits, other.logits)
+        return tf.reduce_sum(cross, -1) - self.entropy()
+
+    @staticmethod
+    def _mean_of(logits: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
+        """The cross entropy −p₁ ln p₂ − (1 − p₁) ln (1 − p₂)."""
+        yes = tf.sigmoid(logits) * tf.math.log_sigmoid(others)
+        no = tf.sigmoid(-logits) * tf.math.log_sigmoid(-others)
+        return -yes - no
+
+
+class Product(NamedTuple):
+    """Independent categoricals, one for each dimension of the value."""
+
+    parts: tuple[Categorical, ...]
+
+    @property
+    def mode(self) -> tf.Tensor:
+        return tf.stack([part.mode for part in self.parts], -1)
+
+    def sample(self, key: tf.Tensor) -> tf.Tensor:
+        keys = [key + tf.constant([index, 0]) for index in range(len(self.parts))]
+        samples = [p.sample(k) for p, k in zip(self.parts, keys, strict=True)]
+        return tf.stack(samples, -1)
+
+    def log_prob(self, value: tf.Tensor) -> tf.Tensor:
+        values = tf.unstack(value, axis=-1)
+        return tf.add_n(
+            [p.log_prob(v) for p, v in zip(self.parts, values, strict=True)]
+        )
+
+    def entropy(self) -> tf.Tensor:
+        return tf.add_n([part.entropy() for part in self.parts])
+
+    def kl(self, other: 'Product') -> tf.Tensor:
+        pairs = zip(self.parts, other.parts, strict=True)
+        return tf.add_n([mine.kl(others) for mine, others in pairs])
+
+
+Distribution = Gaussian | Categorical | Bernoulli | Product
+
+
+def output_size(space: gym.Space) -> int:
+    """How many numbers a network has to put out for a space of actions."""
+    match space:
+        case gym.spaces.Box():
+            return 2 * math.prod(space.shape)
+        case gym.spaces.Discrete():
+            return int(space.n)
+        case gym.spaces.MultiDiscrete():
+            return int(space.nvec.sum())
+        case gym.spaces.MultiBinary():
+            return math.prod(space.shape)
+    raise TypeError(f'There is no distribution over {space}.')
+
+
+def from_output(space: gym.Space, output: tf.Tensor) -> Distribution:
+    """The distribution that the output of a network describes.
+
+    Args:
+        space: Space of the actions.
+        output: Tensor `[..., output_size(space)]`: for a box the means and
+            then the logarithms of the standard deviations, else logits.
+    """
+    output = tf.ensure_shape(output, [*output.shape[:-1], output_size(space)])
+    match space:
+        case gym.spaces.Box():
+            return Gaussian(*tf.split(output, 2, -1))
+        case gym.spaces.Discrete():
+            return Categorical(output)
+        case gym.spaces.MultiDiscrete():
+            logits = tf.split(output, space.nvec.reshape(-1).tolist(), -1)
+            return Product(tuple(map(Categorical, logits)))
+    return Bernoulli(output)
+
+
+def flatten(space: gym.Space, action: Any) -> tf.Tensor:
+    """Bring actions of any shape into the one that distributions are over."""
+    if isinstance(space, gym.spaces.Discrete):
+        return action
+    lead = action.shape[: action.shape.rank - len(space.shape)]
+    return tf.reshape(action, [*lead, math.prod(space.shape)])
+
+
+def unflatten(space: gym.Space, action: tf.Tensor) -> tf.Tensor:
+    """Bring values of a distribution into the shape of the space."""
+    if isinstance(space, gym.spaces.Discrete):
+        return action
+    return tf.reshape(action, [*action.shape[:-1], *space.shape])

@@ -1,0 +1,171 @@
+"""Normalization by statistics of what has been seen."""
+
+from typing import Any
+
+import gymnasium as gym
+
+from agents.parts import returns
+from agents.tools import nested, spaces
+from agents.tools.backend import tf
+
+
+class StreamingNormalize(tf.Module):
+    """Centers and scales values by their running mean and deviation.
+
+    The statistics change by `update` alone. As long as there are none, values
+    pass through unchanged.
+
+    Args:
+        shape: Shape of one value.
+        center: Whether to subtract the mean.
+        scale: Whether to divide by the standard deviation.
+        clip: Limit of the absolute result, or None.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        center: bool = True,
+        scale: bool = True,
+        clip: float | None = 10.0,
+    ):
+        super().__init__()
+        self._center, self._scale, self._clip = center, scale, clip
+        self._count = tf.Variable(0.0, trainable=False)
+        self._mean = tf.Variable(tf.zeros(shape), trainable=False)
+        self._squares = tf.Variable(tf.zeros(shape), trainable=False)
+
+    @property
+    def count(self) -> tf.Tensor:
+        """How many values the statistics are of."""
+        return self._count.read_value()
+
+    @property
+    def mean(self) -> tf.Tensor:
+        return self._mean.read_value()
+
+    @property
+    def std(self) -> tf.Tensor:
+        """The standard deviation, 1 as long as there are no values.
+
+        Slightly more than zero for what never changes, whose mean would
+        otherwise turn its rounding error into a signal.
+        """
+        variance = self._squares / tf.maximum(self._count, 1.0)
+        return tf.where(self._count > 0, tf.sqrt(variance + 1e-8), 1.0)
+
+    def transform(self, value: tf.Tensor) -> tf.Tensor:
+        """Normalize values `[..., *shape]`."""
+        if self._center:
+            value = value - self._mean
+        if self._scale:
+            value = value / self.std
+        if self._clip is not None:
+            value = tf.clip_by_value(value, -self._clip, self._clip)
+        return value
+
+    def update(self, value: tf.Tensor) -> None:
+        """Add values `[..., *shape]` to the statistics.
+
+        With n values of mean m and sum of squared distances S before, and k,
+        mean μ and Σ among the new ones:
+
+            m ← m + (μ − m) k / (n + k)
+            S ← S + Σ + (μ − m)² n k / (n + k)
+
+        Chan, Golub and LeVeque 1979, Updating formulae and a pairwise
+        algorithm for computing sample variances.
+        """
+        rank = value.shape.rank - self._mean.shape.rank
+        axes = list(range(rank))
+        new = float(value.shape[:rank].num_elements())
+        mean = tf.reduce_mean(value, axes)
+        squares = tf.reduce_sum((value - mean) ** 2, axes)
+        total = self._count + new
+        delta = mean - self._mean
+        self._squares.assign_add(squares + delta**2 * self._count * new / total)
+        self._mean.assign_add(delta * new / total)
+        self._count.assign(total)
+
+    def reset(self) -> None:
+        """Forget all values."""
+        for variable in (self._count, self._mean, self._squares):
+            variable.assign(tf.zeros_like(variable))
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        """The statistics by name, for logging."""
+        return {'mean': self.mean, 'std': self.std}
+
+
+class NormalizeObserv(tf.Module):
+    """Normalizes the floating-point leaves of observations, each element alone.
+
+    Args:
+        space: Space of the observations.
+        enabled: Whether to normalize at all.
+        clip: Limit of the absolute result.
+    """
+
+    def __init__(self, space: gym.Space, enabled: bool, clip: float):
+        super().__init__()
+        self._specs = spaces.specs(space)
+        self._normalizers = {
+            name: StreamingNormalize(spec.shape, clip=clip)
+            for name, spec in self._named(self._specs).items()
+            if enabled and spec.dtype == 'float32'
+        }
+
+    def transform(self, observ: Any) -> Any:
+        names = iter(nested.names(self._specs))
+
+        def one(spec: Any, leaf: tf.Tensor) -> tf.Tensor:
+            normalizer = self._normalizers.get(next(names))
+            return normalizer.transform(leaf) if normalizer else leaf
+
+        return nested.map(one, self._specs, observ)
+
+    def update(self, observ: Any) -> None:
+        leaves = self._named(observ)
+        for name, normalizer in self._normalizers.items():
+            normalizer.update(leaves[name])
+
+    def _named(self, nest: Any) -> dict:
+        names = nested.names(self._specs)
+        return dict(zip(names, nested.flatten(nest), strict=True))
+
+
+class NormalizeReward(tf.Module):
+    """Scales rewards by the deviation of the discounted return.
+
+    The sum of the rewards so far in an episode, each discounted the further it
+    is past, has a scale that does not depend on how long episodes are.
+    Policies do not see rewards, so that those of a rollout are scaled by
+    statistics that include them.
+
+    Args:
+        num_agents: Number of agents.
+        enabled: Whether to scale at all.
+        discount: Discount of the reward a step later.
+        clip: Limit of the absolute result.
+    """
+
+    def __init__(
+        self, num_agents: int, enabled: bool, discount: float, clip: float
+    ):
+        super().__init__()
+        self._enabled, self._discount = enabled, discount
+        self._statistics = StreamingNormalize((), center=False, clip=clip)
+        self._past = tf.Variable(tf.zeros(num_agents), trainable=False)
+
+    def update(self, reward: tf.Tensor, begins: tf.Tensor) -> None:
+        """Add a rollout `[time, agent]` to the statistics."""
+        if not self._enabled:
+            return
+        past = returns.discounted_past(
+            reward, begins, self._discount, self._past
+        )
+        self._past.assign(past[-1])
+        self._statistics.update(past)
+
+    def transform(self, reward: tf.Tensor) -> tf.Tensor:
+        return self._statistics.transform(reward) if self._enabled else reward

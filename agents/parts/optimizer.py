@@ -1,0 +1,116 @@
+"""Gradient steps that cannot poison the weights."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agents.parts import flat
+from agents.tools.backend import tf
+
+
+class Optimizer(tf.Module):
+    """Adam with gradients clipped by their norm.
+
+    With the gradient g, all weights as one vector, at step t:
+
+        m ← β₁ m + (1 − β₁) g,  v ← β₂ v + (1 − β₂) g²
+        w ← w − α √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε)
+
+    One vector rather than the optimizer of Keras, which goes from weight to
+    weight: compiled, that is a third slower and takes twice as long to build.
+    A gradient that is not finite changes no weight and is counted.
+
+    Kingma and Ba 2015, Adam: a method for stochastic optimization.
+
+    Args:
+        variables: The weights, variables of Keras or TensorFlow.
+        learning_rate: The step size α at the beginning.
+        max_norm: The largest norm of a gradient, or None.
+        epsilon: The term ε that keeps the division from zero.
+        beta_1: How much of the mean of gradients is kept.
+        beta_2: How much of the mean of their squares is kept.
+    """
+
+    def __init__(
+        self,
+        variables: Sequence[Any],
+        learning_rate: float,
+        max_norm: float | None = None,
+        epsilon: float = 1e-7,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+    ):
+        super().__init__()
+        self._variables = [getattr(v, 'value', v) for v in variables]
+        self._names = [getattr(v, 'path', v.name) for v in variables]
+        self._learning_rate = learning_rate
+        self._max_norm = max_norm
+        self._epsilon = epsilon
+        self._betas = beta_1, beta_2
+        size = sum(v.shape.num_elements() for v in self._variables)
+        self._mean = tf.Variable(tf.zeros(size), trainable=False)
+        self._square = tf.Variable(tf.zeros(size), trainable=False)
+        self._step = tf.Variable(0.0, trainable=False)
+        # How many steps have been skipped in a row, and the position of the
+        # first number that was not finite.
+        self._skipped = tf.Variable(0, trainable=False)
+        self._culprit = tf.Variable(0, trainable=False)
+
+    @property
+    def skipped(self) -> tf.Tensor:
+        """The number of steps skipped in a row."""
+        return self._skipped.read_value()
+
+    def culprit(self) -> str:
+        """The weight whose gradient was not finite when a step was skipped."""
+        position = int(self._culprit)
+        for name, variable in zip(self._names, self._variables, strict=True):
+            position -= variable.shape.num_elements()
+            if position < 0:
+                return name
+        raise AssertionError('The position lies within one of the weights.')
+
+    def minimize(
+        self,
+        loss: Callable[[], tf.Tensor],
+        learning_rate_scale: tf.Tensor | float = 1.0,
+    ) -> dict[str, tf.Tensor]:
+        """Take one step down the gradient of a function.
+
+        Returns:
+            The loss, and the norm of its gradient before clipping.
+        """
+        with tf.GradientTape() as tape:
+            value = loss()
+        gradient = flat.concat(tape.gradient(value, self._variables))
+        norm = tf.sqrt(tf.reduce_sum(gradient**2))
+        finite = tf.math.is_finite(norm)
+        if self._max_norm is not None:
+            gradient *= tf.minimum(1.0, self._max_norm / (norm + 1e-8))
+        self._count(finite, gradient)
+        self._apply(gradient, finite, learning_rate_scale)
+        return {'loss': value, 'gradient_norm': norm}
+
+    def _apply(
+        self, gradient: tf.Tensor, finite: tf.Tensor, scale: tf.Tensor | float
+    ) -> None:
+        beta_1, beta_2 = self._betas
+        step = self._step + 1
+        mean = beta_1 * self._mean + (1 - beta_1) * gradient
+        square = beta_2 * self._square + (1 - beta_2) * gradient**2
+        rate = scale * self._learning_rate * tf.sqrt(1 - beta_2**step)
+        rate /= 1 - beta_1**step
+        change = rate * mean / (tf.sqrt(square) + self._epsilon)
+        # Selects rather than branches, which would take longer.
+        self._step.assign(tf.where(finite, step, self._step))
+        self._mean.assign(tf.where(finite, mean, self._mean))
+        self._square.assign(tf.where(finite, square, self._square))
+        changes = flat.split(tf.where(finite, change, 0.0), self._variables)
+        for variable, part in zip(self._variables, changes, strict=True):
+            variable.assign_sub(part)
+
+    def _count(self, finite: tf.Tensor, gradient: tf.Tensor) -> None:
+        def first() -> tf.Tensor:
+            return tf.argmin(tf.math.is_finite(gradient), output_type=tf.int32)
+
+        self._culprit.assign(tf.cond(finite, self._culprit.read_value, first))
+        self._skipped.assign(tf.where(finite, 0, self._skipped + 1))

@@ -1,0 +1,151 @@
+"""Returns and advantages.
+
+All tensors are `[time, agent]`, and so are the results. An episode is over
+where `done` holds. Where it also was `terminated` there is no further reward;
+where it was cut off, and at the end of the rollout, the return goes on with
+the value of the true successor, `next_value`.
+"""
+
+from agents.tools.backend import tf
+
+
+def lambda_advantage(
+    reward: tf.Tensor,
+    value: tf.Tensor,
+    next_value: tf.Tensor,
+    terminated: tf.Tensor,
+    done: tf.Tensor,
+    discount: float,
+    lambda_: float,
+) -> tf.Tensor:
+    """The exponentially weighted mean of the n-step advantages.
+
+        δₜ = rₜ + γ (1 − terminatedₜ) V(s′ₜ) − V(sₜ)
+        Aₜ = δₜ + γ λ (1 − doneₜ) Aₜ₊₁
+
+    With λ = 0 the advantage of one step, with λ = 1 that of the whole return.
+
+    Schulman et al. 2016, High-dimensional continuous control using
+    generalized advantage estimation.
+    """
+    _require_alike(reward, value, next_value, terminated, done)
+    going_on = tf.where(terminated, 0.0, next_value)
+    delta = reward + discount * going_on - value
+    return _backward(delta, tf.where(done, 0.0, discount * lambda_))
+
+
+def lambda_return(
+    reward: tf.Tensor,
+    value: tf.Tensor,
+    next_value: tf.Tensor,
+    terminated: tf.Tensor,
+    done: tf.Tensor,
+    discount: float,
+    lambda_: float,
+) -> tf.Tensor:
+    """The exponentially weighted mean of the n-step returns, Aₜ + V(sₜ)."""
+    return value + lambda_advantage(
+        reward, value, next_value, terminated, done, discount, lambda_
+    )
+
+
+def discounted_return(
+    reward: tf.Tensor,
+    next_value: tf.Tensor,
+    terminated: tf.Tensor,
+    done: tf.Tensor,
+    discount: float,
+) -> tf.Tensor:
+    """The sum of discounted rewards until the episode or the rollout ends.
+
+        Rₜ = rₜ + γ Rₜ₊₁          within an episode,
+        Rₜ = rₜ                   where it is terminated,
+        Rₜ = rₜ + γ V(s′ₜ)        where it or the rollout is cut off.
+    """
+    _require_alike(reward, next_value, terminated, done)
+    last = tf.range(reward.shape[0])[:, None] == reward.shape[0] - 1
+    cut = (done | last) & ~terminated
+    reward = reward + tf.where(cut, discount * next_value, 0.0)
+    return _backward(reward, tf.where(done | last, 0.0, discount))
+
+
+def fixed_step_return(
+    reward: tf.Tensor,
+    next_value: tf.Tensor,
+    terminated: tf.Tensor,
+    done: tf.Tensor,
+    discount: float,
+    window: int,
+) -> tf.Tensor:
+    """The n-step return: `window` rewards, then the value of the successor.
+
+        Rₜ⁽¹⁾ = rₜ + γ (1 − terminatedₜ) V(s′ₜ)
+        Rₜ⁽ⁿ⁾ = rₜ + γ Rₜ₊₁⁽ⁿ⁻¹⁾   unless the episode or the rollout ends at t
+    """
+    _require_alike(reward, next_value, terminated, done)
+    last = tf.range(reward.shape[0])[:, None] == reward.shape[0] - 1
+    one_step = reward + discount * tf.where(terminated, 0.0, next_value)
+    result, zeros = one_step, tf.zeros_like(reward[:1])
+    for _ in range(window - 1):
+        following = reward + discount * tf.concat([result[1:], zeros], 0)
+        result = tf.where(done | last, one_step, following)
+    return result
+
+
+def discounted_past(
+    reward: tf.Tensor, begins: tf.Tensor, discount: float, before: tf.Tensor
+) -> tf.Tensor:
+    """The sum of the rewards so far, discounted the further they are past.
+
+        Gₜ = rₜ + γ (1 − beginsₜ) Gₜ₋₁
+
+    Args:
+        reward: Rewards `[time, agent]`.
+        begins: Where an episode begins, `[time, agent]`.
+        discount: The factor γ.
+        before: The sum before the first step, `[agent]`.
+    """
+    _require_alike(reward, begins)
+    factor = tf.where(begins, 0.0, discount)
+    first = (reward[0] + factor[0] * before)[None]
+    summand = tf.concat([first, reward[1:]], 0)
+    backward = _backward(tf.reverse(summand, [0]), tf.reverse(factor, [0]))
+    return tf.reverse(backward, [0])
+
+
+def normalized(advantage: tf.Tensor) -> tf.Tensor:
+    """Advantages with mean 0 and standard deviation 1."""
+    mean = tf.reduce_mean(advantage)
+    return (advantage - mean) / (tf.math.reduce_std(advantage) + 1e-8)
+
+
+def _backward(summand: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+    """Solve xₜ = summandₜ + factorₜ xₜ₊₁ along time, with x = 0 at its end.
+
+    Each pass doubles the number of steps that an element accounts for, so
+    that there are log₂ of them rather than one for every step of time.
+    """
+    time, agents = summand.shape
+    factor = tf.broadcast_to(factor, summand.shape)
+    zeros = tf.zeros_like(summand)
+
+    def later(x: tf.Tensor, span: tf.Tensor) -> tf.Tensor:
+        return tf.slice(tf.concat([x, zeros], 0), [span, 0], [time, agents])
+
+    def double(span: tf.Tensor, summand: tf.Tensor, factor: tf.Tensor) -> tuple:
+        summand += factor * later(summand, span)
+        return span * 2, summand, factor * later(factor, span)
+
+    _, summand, _ = tf.while_loop(
+        lambda span, *_: span < time,
+        double,
+        [tf.constant(1), summand, factor],
+        parallel_iterations=1,
+    )
+    return summand
+
+
+def _require_alike(*tensors: tf.Tensor) -> None:
+    shapes = {tuple(tensor.shape) for tensor in tensors}
+    if len(shapes) > 1 or len(*shapes) != 2:
+        raise ValueError(f'Expected shapes [time, agent] all alike, not {shapes}.')

@@ -1,0 +1,129 @@
+"""Networks over time, with or without a memory of their own.
+
+A network that remembers has an attribute `state_size` and maps
+(input, state) to (output, state), one step of a batch at a time. Any other
+maps an input to an output. The functions here treat both alike; the state of
+a network without memory is the empty tuple.
+"""
+
+from typing import Any
+
+from agents.tools import nested
+from agents.tools.backend import tf
+
+
+def is_recurrent(network: Any) -> bool:
+    return hasattr(network, 'state_size')
+
+
+def zero_state(network: Any, batch: int) -> Any:
+    """The state at the beginning of an episode, leaves `[batch, size]`."""
+    if not is_recurrent(network):
+        return ()
+    return nested.map(lambda size: tf.zeros((batch, size)), network.state_size)
+
+
+def forget(state: Any, begins: tf.Tensor) -> Any:
+    """Set the state to zero where an episode begins."""
+    return nested.map(lambda x: tf.where(begins[:, None], 0.0, x), state)
+
+
+def step(network: Any, inputs: Any, state: Any) -> tuple[tf.Tensor, Any]:
+    """Apply a network to inputs `[batch, ...]`."""
+    if is_recurrent(network):
+        return network(inputs, state)
+    return network(inputs), state
+
+
+def unroll(
+    network: Any, inputs: Any, begins: tf.Tensor, state: Any
+) -> tuple[tf.Tensor, Any]:
+    """Apply a network along time.
+
+    Args:
+        network: The network.
+        inputs: Nest of tensors `[time, batch, ...]`.
+        begins: Where an episode begins, `[time, batch]`.
+        state: State before the first step.
+
+    Returns:
+        Outputs `[time, batch, size]`, and the states after each step,
+        `[time, batch, size]`.
+    """
+    if is_recurrent(network):
+        return _scan(network, inputs, begins, state)
+    return step_all(network, inputs, ())
+
+
+def step_all(network: Any, inputs: Any, states: Any) -> tuple[tf.Tensor, Any]:
+    """Apply a network to every step alone, as if to one large batch.
+
+    Args:
+        network: The network.
+        inputs: Nest of tensors `[time, batch, ...]`.
+        states: States before each step, `[time, batch, size]`.
+    """
+    time, batch = nested.flatten(inputs)[0].shape[:2]
+
+    def merge(x: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(x, [time * batch, *x.shape[2:]])
+
+    def split(x: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(x, [time, batch, *x.shape[1:]])
+
+    result = step(network, nested.map(merge, inputs), nested.map(merge, states))
+    return nested.map(split, result)
+
+
+def _scan(
+    network: Any, inputs: Any, begins: tf.Tensor, state: Any
+) -> tuple[tf.Tensor, Any]:
+    def time_step(carry: Any, now: Any) -> Any:
+        inputs, begins = now
+        return step(network, inputs, forget(carry[1], begins))
+
+    def at(time: slice | int) -> Any:
+        return nested.map(lambda x: x[time], (inputs, begins))
+
+    first = time_step((None, state), at(0))
+    if begins.shape[0] == 1:
+        return nested.map(lambda x: x[None], first)
+    others = tf.scan(time_step, at(slice(1, None)), first, parallel_iterations=1)
+    return nested.map(
+        lambda x, xs: tf.concat([x[None], xs], 0), first, others
+    )
+
+
+def to_rows(network: Any, steps: Any, state: Any) -> Any:
+    """Turn a rollout into rows that can be shuffled.
+
+    A row is a step, or for a network that remembers all steps of an agent.
+
+    Args:
+        network: The network to be trained on the rows.
+        steps: Nest of tensors `[time, agent, ...]`.
+        state: State of the network before the first step, `[agent, ...]`.
+    """
+    if is_recurrent(network):
+        return {'steps': nested.map(_swap, steps), 'state': state}
+
+    def merge(x: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(x, [x.shape[0] * x.shape[1], *x.shape[2:]])
+
+    return {'steps': nested.map(merge, steps), 'state': ()}
+
+
+def from_rows(network: Any, rows: Any) -> tuple[Any, Any]:
+    """Turn some of the rows into steps `[time, row, ...]` and the state."""
+    if is_recurrent(network):
+        return nested.map(_swap, rows['steps']), rows['state']
+    return nested.map(lambda x: x[None], rows['steps']), ()
+
+
+def rows_per_batch(network: Any, batch_size: int, steps: int) -> int:
+    """How many rows of `to_rows` make a minibatch of so many steps."""
+    return batch_size // steps if is_recurrent(network) else batch_size
+
+
+def _swap(x: tf.Tensor) -> tf.Tensor:
+    return tf.transpose(x, [1, 0, *range(2, x.shape.rank)])

@@ -1,0 +1,166 @@
+"""Experiments, as functions that return their settings.
+
+A configuration names an environment and an algorithm and says what differs
+from the defaults, which stand once, in the functions `ppo` and `reinforce`.
+Run one of these by name, or one of your own by file:
+
+    python -m agents.scripts.train --config=pendulum
+    python -m agents.scripts.train --config=my_configs.py:my_experiment
+"""
+
+from typing import Any
+
+from agents.tools.attr_dict import AttrDict
+
+
+def default() -> AttrDict:
+    """Settings that all algorithms share, with their units."""
+    return AttrDict(
+        # The environment: a name for gymnasium.make or a function that makes
+        # one; called with the settings of env_kwargs.
+        env='CartPole-v1',
+        env_kwargs={},
+        # Steps after which an episode is cut off.
+        max_length=1000,
+        # Number of environments that step together.
+        num_agents=8,
+        # Number of worker processes; None is one per core.
+        num_workers=None,
+        # Seconds until a worker that does not answer is given up.
+        worker_timeout=60.0,
+        # Seed of everything random.
+        seed=0,
+        # Training steps, of all agents together, without evaluation.
+        steps=1_000_000,
+        # Steps of each agent between two updates.
+        update_every=256,
+        # Training steps, of all agents together, between two evaluations.
+        eval_every=50_000,
+        # Episodes in an evaluation, each in an environment of its own.
+        eval_episodes=10,
+        # Evaluations between two checkpoints.
+        checkpoint_every=1,
+        # Networks, by name in agents.scripts.networks or as a function; None
+        # chooses by the space of actions. Sizes of their layers.
+        network=None,
+        policy_layers=[64, 64],
+        value_layers=[64, 64],
+        recurrent_units=64,
+        activation='tanh',
+        # Scale of the weights before the actions, and the deviation of
+        # continuous actions at the beginning.
+        init_output_factor=0.01,
+        init_std=1.0,
+        # Adam: step size, that for the value if it differs, its schedule
+        # ('constant' or 'linear' to zero), and the largest norm of a gradient.
+        learning_rate=3e-4,
+        value_learning_rate=None,
+        learning_rate_schedule='constant',
+        gradient_clip=0.5,
+        adam_epsilon=1e-5,
+        # Discount of the reward a step later, and the weight of longer returns.
+        discount=0.99,
+        gae_lambda=0.95,
+        normalize_advantage=True,
+        # Normalization by running statistics, and limits of the results in
+        # standard deviations.
+        normalize_observ=True,
+        observ_clip=10.0,
+        normalize_reward=True,
+        reward_clip=10.0,
+        # How far a value may move in an update, or None.
+        value_clip=None,
+    )
+
+
+def ppo(**settings: Any) -> AttrDict:
+    """Proximal policy optimization, see agents/algorithms/ppo."""
+    return _define(
+        settings,
+        algorithm='ppo',
+        # Passes over a rollout, and rows of a minibatch.
+        update_epochs=10,
+        batch_size=64,
+        # What keeps the policy near the old one: 'clip' with the range of the
+        # probability ratio, or 'penalty' on the divergence in nats with its
+        # target, its first weight, and where the cutoff begins (in targets)
+        # and how steep it is.
+        surrogate='clip',
+        clip_range=0.2,
+        kl_target=0.01,
+        kl_init_penalty=1.0,
+        kl_cutoff_factor=2.0,
+        kl_cutoff_coef=1000.0,
+        # Divergence in nats after which the remaining epochs are left out.
+        kl_stop=None,
+        # Weight of the entropy in the loss.
+        entropy_bonus=0.0,
+    )
+
+
+def reinforce(**settings: Any) -> AttrDict:
+    """REINFORCE with a value baseline, see agents/algorithms/reinforce."""
+    return _define(
+        settings,
+        algorithm='reinforce',
+        gae_lambda=0.97,
+        # Passes over a rollout and rows of a minibatch for the value.
+        value_epochs=10,
+        value_batch_size=64,
+        entropy_bonus=0.0,
+    )
+
+
+def _define(settings: dict, **defaults: Any) -> AttrDict:
+    """The defaults with an experiment's settings; unknown ones are refused."""
+    return AttrDict({**default(), **defaults}).copy(**settings)
+
+
+def debug() -> AttrDict:
+    """Runs in seconds, to see whether everything works."""
+    return ppo(
+        env='CartPole-v1',
+        max_length=50,
+        num_agents=4,
+        steps=2000,
+        update_every=50,
+        update_epochs=2,
+        batch_size=50,
+        eval_every=1000,
+        eval_episodes=2,
+    )
+
+
+def pendulum() -> AttrDict:
+    return ppo(
+        env='Pendulum-v1',
+        max_length=200,
+        steps=300_000,
+        num_agents=4,
+        update_every=512,
+        update_epochs=10,
+        eval_every=20_000,
+        discount=0.9,
+        learning_rate=1e-3,
+    )
+
+
+def cartpole() -> AttrDict:
+    return ppo(
+        env='CartPole-v1',
+        max_length=500,
+        steps=100_000,
+        num_agents=8,
+        update_every=32,
+        batch_size=256,
+        update_epochs=20,
+        eval_every=10_000,
+        discount=0.98,
+        gae_lambda=0.8,
+        learning_rate=1e-3,
+        learning_rate_schedule='linear',
+    )
+
+
+def cheetah() -> AttrDict:
+    return ppo(env='HalfCheetah-v5')

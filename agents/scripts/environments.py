@@ -1,0 +1,131 @@
+"""The environments that a configuration asks for.
+
+The one way to make them, for training, evaluation and videos alike. Workers
+import this module, so it stays clear of TensorFlow.
+"""
+
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import errors, wrappers
+from agents.tools.attr_dict import AttrDict
+from agents.tools.env_slice import EnvSlice
+from agents.tools.external_process import ExternalProcess
+
+
+def constructor(
+    config: AttrDict, render_mode: str | None = None
+) -> Callable[[], gym.Env]:
+    """A function that makes the environment of a configuration.
+
+    Names are looked up here rather than in the worker, which knows nothing of
+    what the user has registered.
+    """
+    kwargs = dict(config.env_kwargs)
+    if render_mode:
+        kwargs['render_mode'] = render_mode
+    env = config.env if callable(config.env) else _spec(config.env)
+    return functools.partial(_make, env, kwargs, config.max_length)
+
+
+def start(
+    constructor: Callable[[], gym.Env],
+    count: int,
+    env_processes: bool = True,
+    num_workers: int | None = None,
+    seed: Sequence[int] = (0,),
+    timeout: float = 60.0,
+) -> list[EnvSlice] | list[ExternalProcess]:
+    """Make environments, or start the processes that make them.
+
+    The processes start at the same time and go on starting after the return.
+    The result is for a `BatchEnv`. The seed of an environment depends on its
+    index alone, not on the process it lives in.
+
+    Args:
+        constructor: Function that makes an environment.
+        count: Number of environments.
+        env_processes: Whether to use worker processes.
+        num_workers: How many; by default one per core.
+        seed: Numbers that the seeds of the environments are derived from.
+        timeout: Seconds within which a worker has to answer.
+    """
+    seeds = [
+        int(np.random.SeedSequence([*seed, index]).generate_state(1)[0])
+        for index in range(count)
+    ]
+    if not env_processes:
+        return [EnvSlice([constructor] * count, seeds)]
+    cores = _cores()
+    workers = min(num_workers or len(cores), count)
+    # With a worker for every core, each stays on its own; a scheduler left to
+    # itself is slow to find out that two of them share one.
+    pinned = cores if workers == len(cores) > 1 else [None] * workers
+    return [
+        ExternalProcess(
+            [constructor] * len(indices),
+            seeds=[seeds[index] for index in indices],
+            first=int(indices[0]),
+            timeout=timeout,
+            core=core,
+        )
+        for indices, core in zip(
+            np.array_split(np.arange(count), workers), pinned, strict=True
+        )
+    ]
+
+
+def _cores() -> list[int]:
+    """The cores that this process may run on."""
+    if hasattr(os, 'sched_getaffinity'):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _make(
+    env: Callable[..., gym.Env] | gym.envs.registration.EnvSpec,
+    kwargs: dict,
+    max_length: int,
+) -> gym.Env:
+    if 'render_mode' in kwargs and 'DISPLAY' not in os.environ:
+        os.environ.setdefault('MUJOCO_GL', 'egl')
+        os.environ.setdefault('SDL_VIDEODRIVER', 'dummy')
+    if callable(env):
+        _quiet_mujoco()
+        return wrappers.LimitDuration(env(**kwargs), max_length)
+    if 'mujoco' in str(env.entry_point):
+        importlib.import_module('mujoco')
+    _quiet_mujoco()
+    return gym.make(env, max_length, disable_env_checker=True, **kwargs)
+
+
+def _quiet_mujoco() -> None:
+    """Keep MuJoCo from a log file and from telling users of deprecations."""
+
+    def warn(message: str) -> None:
+        if 'deprecated' not in message:
+            print(f'MuJoCo: {message}', file=sys.stderr)
+
+    if 'mujoco' in sys.modules:
+        sys.modules['mujoco'].set_mju_user_warning(warn)
+
+
+def _spec(name: str) -> gym.envs.registration.EnvSpec:
+    try:
+        return gym.spec(name)
+    except ImportError as error:
+        raise errors.ConfigError(
+            f'The environment {name!r} cannot be imported: {error}.'
+        ) from error
+    except gym.error.Error as error:
+        near = errors.nearest(name, gym.registry)
+        raise errors.ConfigError(
+            f'There is no environment {name!r}{near} {error}'
+        ) from error

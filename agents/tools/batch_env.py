@@ -1,0 +1,263 @@
+"""Several environments that are stepped as one."""
+
+import itertools
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import block, channel, env_slice, errors, nested, spaces
+from agents.tools.external_process import ExternalProcess, Replies
+
+Member = ExternalProcess | env_slice.EnvSlice
+
+
+class BatchEnv:
+    """Combines environments into a batch.
+
+    Environments in external processes step in parallel, really: the batch
+    first sends the request to every process and only then waits for any of
+    them. Within one process, and for environments that are not external, one
+    steps after the other.
+
+    An environment whose episode ended is reset within the same step. `observ`
+    is what to act on next; the true successor of the step, which a return has
+    to bootstrap from, is `next_observ`. The two differ only there. A reset
+    takes indices because the episodes of a batch end at different times and
+    those that have not ended must go on undisturbed.
+
+    Args:
+        envs: Environments, `ExternalProcess` and `EnvSlice` objects, in order.
+        blocking: Wait for each process before sending to the next. For
+            debugging, or when environments fight over a resource.
+        timeout: Seconds within which a step or a reset has to complete.
+    """
+
+    def __init__(
+        self,
+        envs: Sequence[gym.Env | Member],
+        blocking: bool = False,
+        timeout: float = 60.0,
+    ):
+        self.seconds = 0.0  # Spent on steps and resets so far.
+        self.replied = time.perf_counter()  # When the last of them ended.
+        self._timeout = timeout
+        self._cancelled = threading.Event()
+        self._members = _members(envs)
+        self._places = [
+            (member, position)
+            for member in self._members
+            for position in range(len(member))
+        ]
+        external = [m for m in self._members if isinstance(m, ExternalProcess)]
+        in_turn = [[process] for process in external]
+        rounds = in_turn if blocking else [external] if external else []
+        try:
+            _require_equal_spaces(self._members)
+            self._blocks = [_attach(member) for member in self._members]
+            self._rounds = [(group, Replies(group)) for group in rounds]
+        except BaseException:
+            self.close()
+            raise
+        self.observation_space = self._members[0].observation_space
+        self.action_space = self._members[0].action_space
+        self._actions_shape = (len(self), *self.action_space.shape)
+        self._choices = spaces.count(self.action_space)
+        self._reply = block.reply_layout(self.observation_space)
+        ends = itertools.accumulate(map(len, self._members), initial=0)
+        self._rows = [slice(*pair) for pair in itertools.pairwise(ends)]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: int) -> 'EnvView':
+        """One of the environments, to read attributes and call methods of."""
+        return EnvView(*self._places[index])
+
+    def __getattr__(self, name: str) -> Any:
+        """Attribute access reaches the first environment."""
+        if name.startswith('_'):
+            raise AttributeError(f'BatchEnv has no attribute {name!r}.')
+        return getattr(self[0], name)
+
+    def step(self, actions: Any) -> tuple:
+        """Step all environments, and reset those that end.
+
+        Args:
+            actions: Array with one action per environment.
+
+        Returns:
+            Tuple of observ, reward, terminated, truncated, next_observ.
+        """
+        reply = self._unpack(self.step_packed(actions))
+        names = 'observ', 'reward', 'terminated', 'truncated', 'next_observ'
+        return tuple(reply[name] for name in names)
+
+    def reset(self, indices: Sequence[int] | None = None) -> Any:
+        """Reset some environments, by default all; returns their observ."""
+        everywhere = np.arange(len(self)) if indices is None else indices
+        mask = np.zeros(len(self), bool)
+        mask[everywhere] = True
+        observ = self._unpack(self.reset_packed(mask))['observ']
+        return nested.map(lambda leaf: leaf[everywhere], observ)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> list:
+        """Call a method of every environment, all processes at the same time."""
+        results: dict[int, Any] = {}
+        for turn in range(max(map(len, self._members))):
+            promises = {
+                index: EnvView(member, position).call(
+                    name, *args, blocking=False, **kwargs
+                )
+                for index, (member, position) in enumerate(self._places)
+                if position == turn
+            }
+            results.update({i: promise() for i, promise in promises.items()})
+        return [results[index] for index in range(len(self))]
+
+    def cancel(self) -> None:
+        """Make the step under way, or the next one, raise `Cancelled`.
+
+        The one method that another thread may call.
+        """
+        self._cancelled.set()
+
+    def close(self) -> None:
+        """Close all environments and end their processes."""
+        for member in self._members:
+            if isinstance(member, ExternalProcess):
+                member.begin_close()
+        for member in self._members:
+            member.close()
+
+    def step_packed(self, actions: Any) -> list[np.ndarray]:
+        """Like `step`, but the reply is in matrices by `block.reply_layout`."""
+        actions = self._checked(actions)
+        for rows, member_block in zip(self._rows, self._blocks, strict=True):
+            member_block.request['action'][:] = actions[rows]
+        return self._exchange(channel.STEP)
+
+    def reset_packed(self, mask: np.ndarray) -> list[np.ndarray]:
+        """Reset where the mask is true; the others keep their last reply."""
+        for rows, member_block in zip(self._rows, self._blocks, strict=True):
+            member_block.request['reset'][:] = mask[rows]
+        return self._exchange(channel.RESET)
+
+    def _exchange(self, request: bytes) -> list[np.ndarray]:
+        started = time.perf_counter()
+        try:
+            self._require_not_cancelled()
+            for group, replies in self._rounds:
+                for process in group:
+                    process.request(request)
+                replies.wait(self._timeout, self._cancelled.is_set)
+            for member in self._members:
+                if isinstance(member, env_slice.EnvSlice):
+                    member.step() if request == channel.STEP else member.reset()
+        except errors.EnvError:
+            self.close()
+            raise
+        # A copy in any case, since the blocks are written to by the next step.
+        matrices = [
+            np.concatenate(rows)
+            for rows in zip(*[b.matrices for b in self._blocks], strict=True)
+        ]
+        self.replied = time.perf_counter()
+        self.seconds += self.replied - started
+        return matrices
+
+    def _unpack(self, matrices: list[np.ndarray]) -> dict:
+        reply = self._reply.views(matrices)
+        for name in ('terminated', 'truncated', 'begins'):
+            reply[name] = reply[name] > 0.5
+        return reply
+
+    def _checked(self, actions: Any) -> np.ndarray:
+        actions = np.asarray(actions)
+        if actions.shape != self._actions_shape:
+            raise errors.EnvError(
+                f'Expected actions of shape {self._actions_shape} for '
+                f'{len(self)} environments with {self.action_space}, got the '
+                f'shape {actions.shape}.'
+            )
+        if self._choices is None:
+            valid = np.isfinite(actions)
+        else:
+            valid = (actions >= 0) & (actions < self._choices)
+        if not valid.all():
+            index = int(np.argwhere(~valid)[0, 0])
+            raise errors.EnvError(
+                f'The action {actions[index]} for environment {index} is not a '
+                f'value of {self.action_space}; no environment was stepped.'
+            )
+        return actions
+
+    def _require_not_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise errors.Cancelled('Stepping the environments was called off.')
+
+
+class EnvView:
+    """One environment of a batch."""
+
+    def __init__(self, member: Member, position: int):
+        self._member = member
+        self._position = position
+
+    def call(
+        self, name: str, *args: Any, blocking: bool = True, **kwargs: Any
+    ) -> Any:
+        """Call a method or read an attribute, see `ExternalProcess.call`."""
+        if isinstance(self._member, ExternalProcess):
+            return self._member.call(
+                name, *args, index=self._position, blocking=blocking, **kwargs
+            )
+        value = self._member.call(self._position, name, *args, **kwargs)
+        return value if blocking else lambda: value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith('_'):
+            raise AttributeError(f'EnvView has no attribute {name!r}.')
+        return self.call(name)
+
+
+def _members(envs: Sequence[gym.Env | Member]) -> list[Member]:
+    """Members as they are, and a slice for each run of plain environments."""
+    members: list[Member] = []
+    first = 0
+    for ready, group in itertools.groupby(
+        envs, lambda env: isinstance(env, Member)
+    ):
+        found = list(group)
+        if not ready:
+            constructors = [lambda env=env: env for env in found]
+            found = [env_slice.EnvSlice(constructors, first=first)]
+        members.extend(found)
+        first += sum(map(len, found))
+    return members
+
+
+def _attach(member: Member) -> block.Block:
+    if isinstance(member, ExternalProcess):
+        return member.attach()
+    found = member.observation_space, member.action_space
+    own = block.Block(*found, len(member))
+    member.attach(own)
+    return own
+
+
+def _require_equal_spaces(members: Sequence[Member]) -> None:
+    first, position = members[0], 0
+    for member in members:
+        for name in ('observation_space', 'action_space'):
+            mine, others = getattr(member, name), getattr(first, name)
+            if mine != others:
+                raise errors.EnvError(
+                    f'The environments of a batch need equal spaces, but the '
+                    f'{name} of environment {position} is {mine} where that of '
+                    f'environment 0 is {others}.'
+                )
+        position += len(member)

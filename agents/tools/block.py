@@ -1,0 +1,92 @@
+"""The memory through which a batch and some of its environments talk."""
+
+import math
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import layout, spaces
+
+HEADER = 64  # Bytes before a block, for the index of the current environment.
+ALIGNMENT = 64  # Bytes; a cache line, so that rows of two writers never share one.
+
+
+def request_layout(action_space: gym.Space) -> layout.Layout:
+    """What travels to the environments: an action, and whether to reset."""
+    return layout.Layout(
+        {
+            'action': spaces.specs(action_space),
+            'reset': layout.Spec((), 'bool'),
+        }
+    )
+
+
+def reply_layout(observ_space: gym.Space) -> layout.Layout:
+    """What comes back, see `agents.tools.InGraphBatchEnv` for the meanings."""
+    return layout.Layout(
+        {
+            'observ': spaces.specs(observ_space),
+            'begins': layout.Spec((), 'bool'),
+            'reward': layout.Spec((), 'float32'),
+            'terminated': layout.Spec((), 'bool'),
+            'truncated': layout.Spec((), 'bool'),
+            'next_observ': spaces.specs(observ_space),
+        }
+    )
+
+
+class Block:
+    """Requests to and replies of a number of environments.
+
+    The arrays are views of one buffer, which both sides of a process boundary
+    map; where there is no such boundary the block makes its own.
+
+    Attributes:
+        request: Arrays `action` and `reset`, one row per environment.
+        reply: Nest of arrays, see `reply_layout`.
+        matrices: The reply as matrices, one row per environment.
+    """
+
+    def __init__(
+        self,
+        observ_space: gym.Space,
+        action_space: gym.Space,
+        count: int,
+        buffer: memoryview | None = None,
+    ):
+        size = self.size(observ_space, action_space, count)
+        buffer = memoryview(bytearray(size)) if buffer is None else buffer
+        self._offset = 0
+
+        def allocate(rows: layout.Layout) -> list[np.ndarray]:
+            return [
+                self._matrix(buffer, kind, count, width)
+                for kind, width in rows.groups
+            ]
+
+        request, reply = request_layout(action_space), reply_layout(observ_space)
+        self.request = request.views(allocate(request))
+        self.matrices = allocate(reply)
+        self.reply = reply.views(self.matrices)
+
+    @staticmethod
+    def size(
+        observ_space: gym.Space, action_space: gym.Space, count: int
+    ) -> int:
+        """The number of bytes that a block takes."""
+        groups = (
+            *request_layout(action_space).groups,
+            *reply_layout(observ_space).groups,
+        )
+        return sum(_padded(kind, count * width) for kind, width in groups)
+
+    def _matrix(
+        self, buffer: memoryview, kind: str, count: int, width: int
+    ) -> np.ndarray:
+        matrix = np.frombuffer(buffer, kind, count * width, self._offset)
+        self._offset += _padded(kind, count * width)
+        return matrix.reshape(count, width)
+
+
+def _padded(kind: str, count: int) -> int:
+    return math.ceil(count * np.dtype(kind).itemsize / ALIGNMENT) * ALIGNMENT

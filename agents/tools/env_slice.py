@@ -1,0 +1,330 @@
+"""Environments of one process, stepped one after another.
+
+This is where values of an environment become numbers of a batch, so this is
+where they are checked: a wrong shape, type or key, a value that does not fit
+or a number that is not one stops the run with the environment's index rather
+than reach a normaliser or a network.
+"""
+
+import reprlib
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import block, errors, nested, spaces
+
+
+class EnvSlice:
+    """Some environments of a batch, their data in the arrays of a block.
+
+    Args:
+        constructors: Functions that each make an environment.
+        seeds: A seed for the first reset of each environment, or None.
+        first: Index of the first of these environments within the batch.
+        current: Array of one integer that always holds the index of the
+            environment at work, to tell which one died or hangs.
+    """
+
+    def __init__(
+        self,
+        constructors: Sequence[Callable[[], gym.Env]],
+        seeds: Sequence[int | None] | None = None,
+        first: int = 0,
+        current: np.ndarray | None = None,
+    ):
+        self.envs: list[gym.Env] = []
+        self._seeds = list(seeds or [None] * len(constructors))
+        self._first = first
+        self._current = np.zeros(1, np.int64) if current is None else current
+        for index, constructor in enumerate(constructors):
+            self._current[0] = index
+            try:
+                self.envs.append(constructor())
+            except Exception:
+                raise self._raised(index, 'while it was constructed') from None
+        self.observation_space = self.envs[0].observation_space
+        self.action_space = self.envs[0].action_space
+        spaces.require_supported(self.observation_space, self.action_space)
+        self._require_equal_spaces()
+
+    def __len__(self) -> int:
+        return len(self.envs)
+
+    def attach(self, memory: block.Block) -> None:
+        """Use a block for requests and replies from now on."""
+        self._request, self._reply = memory.request, memory.reply
+        self._observ = _Writer(self.observation_space, self._reply['observ'])
+        self._next_observ = _Writer(
+            self.observation_space, self._reply['next_observ']
+        )
+        self._write = self._next_observ.write
+        self._flags_set = False
+
+    def step(self, autoreset: bool = True) -> None:
+        """Step every environment with its requested action.
+
+        An environment that ended is reset within the same step, unless
+        `autoreset` is off: `observ` is then what to act on next while
+        `next_observ` is the true successor.
+        """
+        reply, current, write = self._reply, self._current, self._write
+        actions = self._actions()
+        rewards: list[float] = []
+        ended: list[tuple[int, bool, bool]] = []
+        with np.errstate(over='ignore'):  # Shows as infinity, which is checked.
+            for index, env in enumerate(self.envs):
+                current[0] = index
+                try:
+                    result = env.step(actions[index])
+                except Exception:
+                    doing = f'in step, given the action {actions[index]}'
+                    raise self._raised(index, doing) from None
+                try:
+                    observ, reward, terminated, truncated, _ = result
+                    write(index, observ)
+                    rewards.append(_number(reward))
+                    _require_flags(terminated, truncated)
+                except (TypeError, ValueError) as error:
+                    raise self._broken(index, 'step', result, error) from None
+                if terminated or truncated:
+                    ended.append((index, terminated, truncated))
+            reply['reward'][:] = rewards
+        self._next_observ.copy_to(self._observ)
+        self._require_finite()
+        self._set_flags(ended)
+        if autoreset:
+            for index, _, _ in ended:
+                self._reset(index)
+
+    def reset(self) -> None:
+        """Reset the environments that the request marks."""
+        marked = self._request['reset'] > 0.5
+        with np.errstate(over='ignore'):
+            for index in np.flatnonzero(marked):
+                self._reset(index)
+        for name in ('reward', 'terminated', 'truncated'):
+            self._reply[name][marked] = 0.0
+        self._reply['begins'][marked] = 1.0
+        self._flags_set = True
+
+    def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of an environment, or read an attribute.
+
+        Wrappers are looked through as `gymnasium.Env.get_wrapper_attr` does.
+        """
+        self._current[0] = index
+        value = self.envs[index].get_wrapper_attr(name)
+        try:
+            return value(*args, **kwargs) if callable(value) else value
+        except Exception:
+            raise self._raised(index, f'in {name}') from None
+
+    def close(self) -> None:
+        """Close every environment, the later ones too if one raises."""
+        for index, env in enumerate(self.envs):
+            try:
+                env.close()
+            except Exception:
+                raise self._raised(index, 'in close') from None
+
+    def _reset(self, index: int) -> None:
+        env, seed = self.envs[index], self._seeds[index]
+        self._current[0] = index
+        self._seeds[index] = None  # Later episodes continue the same stream.
+        try:
+            if seed is not None:
+                env.action_space.seed(seed)
+            result = env.reset(seed=seed)
+        except Exception:
+            doing = f'in reset, given the seed {seed}'
+            raise self._raised(index, doing) from None
+        try:
+            observ, _ = result
+            self._observ.write(index, observ)
+        except (TypeError, ValueError) as error:
+            raise self._broken(index, 'reset', result, error) from None
+        if self._observ.first_not_finite() == index:
+            raise self._not_finite(index, 'a first observation')
+
+    def _actions(self) -> list:
+        actions = self._request['action']
+        match self.action_space:
+            case gym.spaces.Discrete(start=start):
+                return (actions + start).tolist()
+            case gym.spaces.MultiDiscrete(start=start):
+                return list(actions + start)
+        # A copy, as environments may keep the action that they are given.
+        return list(actions.astype(self.action_space.dtype))
+
+    def _set_flags(self, ended: list[tuple[int, bool, bool]]) -> None:
+        """Mark the environments that ended; mostly, none has or had."""
+        reply = self._reply
+        if self._flags_set:
+            for name in ('begins', 'terminated', 'truncated'):
+                reply[name][:] = 0.0
+        for index, terminated, truncated in ended:
+            reply['begins'][index] = 1.0
+            reply['terminated'][index] = terminated
+            reply['truncated'][index] = truncated
+        self._flags_set = bool(ended)
+
+    def _require_finite(self) -> None:
+        row = _first_not_finite(self._reply['reward'])
+        if row is not None:
+            raise self._not_finite(row, 'a reward')
+        row = self._next_observ.first_not_finite()
+        if row is not None:
+            raise self._not_finite(row, 'an observation')
+
+    def _require_equal_spaces(self) -> None:
+        for index, env in enumerate(self.envs):
+            for name in ('observation_space', 'action_space'):
+                mine, others = getattr(env, name), getattr(self, name)
+                if mine != others:
+                    raise errors.EnvError(
+                        f'The environments of a batch need equal spaces, but '
+                        f'the {name} of environment {self._first + index} is '
+                        f'{mine} where that of environment {self._first} is '
+                        f'{others}.'
+                    )
+
+    def _raised(self, index: int, doing: str) -> errors.EnvError:
+        return errors.EnvError(
+            f'Environment {self._first + index} raised an error {doing}:\n'
+            f'{traceback.format_exc().rstrip()}'
+        )
+
+    def _broken(
+        self, index: int, method: str, result: Any, error: Exception
+    ) -> errors.EnvError:
+        return errors.EnvError(
+            f'Environment {self._first + index} broke the contract of '
+            f'gymnasium.Env.{method}: {error}. It returned {reprlib.repr(result)}.'
+        )
+
+    def _not_finite(self, index: int, what: str) -> errors.EnvError:
+        observ = nested.map(lambda leaf: leaf[index], self._reply['next_observ'])
+        return errors.EnvError(
+            f'Environment {self._first + index} returned {what} with values '
+            f'that are not finite 32-bit numbers; its observation: {observ}.'
+        )
+
+
+class _Writer:
+    """Checks observations of a space and writes them into rows of arrays."""
+
+    def __init__(self, space: gym.Space, arrays: Any):
+        self._space = space
+        self._arrays = arrays
+        self._leaves = []
+        self.write = self._define(space, arrays, '')
+
+    def copy_to(self, other: '_Writer') -> None:
+        for mine, others in zip(self._leaves, other._leaves, strict=True):
+            others[:] = mine
+
+    def first_not_finite(self) -> int | None:
+        """The first row in which a floating-point leaf is not finite."""
+        for leaf in self._leaves:
+            if leaf.dtype.kind == 'f':
+                row = _first_not_finite(leaf)
+                if row is not None:
+                    return row
+        return None
+
+    def _define(
+        self, space: gym.Space, arrays: Any, path: str
+    ) -> Callable[[int, Any], None]:
+        match space:
+            case gym.spaces.Dict():
+                parts = {
+                    key: self._define(part, arrays[key], f'{path}[{key!r}]')
+                    for key, part in space.items()
+                }
+                return _nest_writer(parts, dict, path)
+            case gym.spaces.Tuple():
+                parts = {
+                    key: self._define(part, arrays[key], f'{path}[{key}]')
+                    for key, part in enumerate(space)
+                }
+                return _nest_writer(parts, tuple, path)
+        self._leaves.append(arrays)
+        return _leaf_writer(space, arrays, path)
+
+
+def _nest_writer(parts: dict, kind: type, path: str) -> Callable[[int, Any], None]:
+    def write(row: int, value: Any) -> None:
+        if not isinstance(value, kind) or len(value) != len(parts):
+            raise TypeError(
+                f'observation{path} should be a {kind.__name__} with '
+                f'{list(parts)}, not {_describe(value)}'
+            )
+        for key, write_part in parts.items():
+            if kind is dict and key not in value:
+                raise TypeError(f'observation{path} lacks the key {key!r}')
+            write_part(row, value[key])
+
+    return write
+
+
+def _leaf_writer(
+    space: gym.Space, array: np.ndarray, path: str
+) -> Callable[[int, Any], None]:
+    shape, dtype, start = array.shape[1:], array.dtype, spaces.start(space)
+    count = spaces.count(space)
+    is_float = dtype.kind == 'f'
+    kinds = 'fiub' if is_float else 'iub'
+
+    def write(row: int, value: Any) -> None:
+        if value.__class__ is not np.ndarray:
+            value = np.asarray(value)
+        if value.shape != shape or value.dtype.kind not in kinds:
+            raise TypeError(
+                f'observation{path} should have the shape {shape} and fit '
+                f'{space}, but is {_describe(value)}'
+            )
+        if is_float or value.dtype == dtype and count is None:
+            array[row] = value
+            return
+        value = value.astype(np.int64) - start
+        limits = np.iinfo(dtype)
+        low, high = (limits.min, limits.max) if count is None else (0, count - 1)
+        if (value < low).any() or (value > high).any():
+            raise ValueError(
+                f'observation{path} is {value + start}, which is outside of '
+                f'{space}'
+            )
+        array[row] = value
+
+    return write
+
+
+def _first_not_finite(rows: np.ndarray) -> int | None:
+    finite = np.isfinite(rows)
+    if finite.all():
+        return None
+    return int(np.argmin(finite.reshape(len(rows), -1).all(1)))
+
+
+def _number(value: Any) -> float:
+    if value.__class__ is float:
+        return value
+    plain = isinstance(value, (float, int, np.floating, np.integer))
+    if plain or isinstance(value, np.ndarray) and value.shape == ():
+        return float(value)
+    raise TypeError(f'the reward should be a number, not {_describe(value)}')
+
+
+def _require_flags(terminated: Any, truncated: Any) -> None:
+    for name, value in (('terminated', terminated), ('truncated', truncated)):
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f'{name} should be a bool, not {_describe(value)}')
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f'an array of shape {value.shape} and type {value.dtype}'
+    return f'a {type(value).__name__}: {reprlib.repr(value)}'

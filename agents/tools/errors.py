@@ -1,0 +1,30 @@
+"""The errors that are a user's to mend, told in one clear message."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user can mend; a command line prints it without traceback."""
+
+
+class ConfigError(UserError, ValueError):
+    """A setting, name or file that cannot be used as it is."""
+
+
+class EnvError(UserError, RuntimeError):
+    """An environment raised, died, hung or broke its contract."""
+
+
+class Cancelled(UserError):
+    """Stepping was called off from outside, for example by Ctrl-C."""
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """Say which of the choices the name is closest to, as a clause.
+
+    Returns:
+        `"; did you mean 'x'?"`, or an empty string if nothing is close.
+    """
+    close = difflib.get_close_matches(str(name), list(choices), n=1)
+    return f'; did you mean {close[0]!r}?' if close else ''

@@ -1,0 +1,80 @@
+"""The results of a run in files: progress.csv and events for TensorBoard."""
+
+import csv
+import math
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from agents.tools.backend import tf
+from agents.tools.loop import Report
+
+COLUMNS = (
+    'step', 'phase', 'score', 'length', 'episodes', 'seconds', 'steps_per_second'
+)  # fmt: skip
+
+
+class Records:
+    """Writes reports and summaries of a run into its directory.
+
+    Args:
+        directory: Directory of the run, which exists.
+        step: Step at which the run is resumed; rows of later steps, which
+            were written after the last checkpoint, are removed.
+    """
+
+    def __init__(self, directory: str | pathlib.Path, step: int = 0):
+        self._directory = pathlib.Path(directory)
+        self._path = self._directory / 'progress.csv'
+        self._names: list[str] = []
+        self._writers: dict[str, Any] = {}
+        if self._path.exists():
+            self._keep_until(step)
+
+    def report(self, report: Report) -> None:
+        """Append a row and the scalars of a report."""
+        row = {**report._asdict(), **report.metrics}
+        del row['metrics']
+        if not self._names:
+            self._names = [*COLUMNS, *report.metrics]
+            self._write([self._names], 'w')
+        self._write([[_number(row.get(name, '')) for name in self._names]], 'a')
+        with self._writer(report.phase).as_default(report.step):
+            for name, value in row.items():
+                if name not in ('step', 'phase') and not math.isnan(value):
+                    tf.summary.scalar(name, value)
+            self._writers[report.phase].flush()
+
+    def summarize(
+        self, phase: str, step: int, tensors: Mapping[str, tf.Tensor]
+    ) -> None:
+        """Write histograms."""
+        with self._writer(phase).as_default(step):
+            for name, tensor in tensors.items():
+                tf.summary.histogram(name, tensor)
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def _writer(self, phase: str) -> Any:
+        if phase not in self._writers:
+            path = str(self._directory / phase)
+            self._writers[phase] = tf.summary.create_file_writer(path)
+        return self._writers[phase]
+
+    def _keep_until(self, step: int) -> None:
+        with self._path.open(newline='') as file:
+            rows = list(csv.reader(file))
+        if rows:
+            self._names, *rows = rows
+            kept = [row for row in rows if row and int(row[0]) <= step]
+            self._write([self._names, *kept], 'w')
+
+    def _write(self, rows: list[list], mode: str) -> None:
+        with self._path.open(mode, newline='') as file:
+            csv.writer(file).writerows(rows)
+
+
+def _number(value: Any) -> Any:
+    return f'{value:.6g}' if isinstance(value, float) else value

@@ -1,0 +1,178 @@
+"""Checkpoints that are complete, or not there at all."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agents.tools import errors
+from agents.tools.backend import tf
+
+MANIFEST = 'manifest.json'
+BUNDLE = 'variables'
+
+
+class Saver:
+    """Saves variables by name and restores them.
+
+    A checkpoint is a directory named after the step. It holds a TensorFlow
+    bundle and a manifest with the length and the hash of every file. It is
+    written under another name, forced to the disk and then renamed, so that
+    whatever happens meanwhile, a directory with that name is whole. No part of
+    it is code.
+
+    Args:
+        directory: Directory of the checkpoints.
+        variables: The variables by name.
+        keep: How many checkpoints to keep.
+    """
+
+    def __init__(
+        self,
+        directory: str | pathlib.Path,
+        variables: Mapping[str, tf.Variable],
+        keep: int = 5,
+    ):
+        self._directory = pathlib.Path(directory)
+        self._variables = dict(variables)
+        self._keep = max(keep, 2)
+
+    def steps(self) -> list[int]:
+        """The steps of the checkpoints there are, in order."""
+        if not self._directory.exists():
+            return []
+        names = [path.name for path in self._directory.iterdir()]
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def save(self, step: int) -> pathlib.Path:
+        """Write a checkpoint; the oldest make room only once it is whole."""
+        final = self._directory / f'{step:012d}'
+        if final.exists():
+            return final
+        self._directory.mkdir(parents=True, exist_ok=True)
+        temporary = self._directory / f'.{final.name}.{os.getpid()}'
+        temporary.mkdir()
+        try:
+            self._write(temporary)
+            os.rename(temporary, final)
+            _sync(self._directory)
+        except OSError as error:
+            raise errors.UserError(
+                f'The checkpoint {final} cannot be written: {error}. Those '
+                'written before are intact.'
+            ) from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        verify(final)
+        for old in self.steps()[: -self._keep]:
+            shutil.rmtree(self._directory / f'{old:012d}')
+        return final
+
+    def restore(
+        self,
+        step: int | None = None,
+        warn: Callable[[str], None] = print,
+    ) -> int | None:
+        """Set the variables to those of a checkpoint.
+
+        Args:
+            step: Which one; by default the last that is whole.
+            warn: Told of checkpoints that are damaged and passed over.
+
+        Returns:
+            The step, or None if there are no checkpoints.
+        """
+        steps = self.steps() if step is None else [step]
+        for candidate in reversed(steps):
+            path = self._directory / f'{candidate:012d}'
+            try:
+                verify(path)
+            except errors.UserError as error:
+                if step is not None or candidate == steps[0]:
+                    raise
+                warn(f'{error} Falling back to the one before.')
+                continue
+            self._read(path)
+            return candidate
+        return None
+
+    def _write(self, directory: pathlib.Path) -> None:
+        names = sorted(self._variables)
+        try:
+            tf.raw_ops.SaveV2(
+                prefix=str(directory / BUNDLE),
+                tensor_names=names,
+                shape_and_slices=[''] * len(names),
+                tensors=[self._variables[name].read_value() for name in names],
+            )
+        except tf.errors.OpError as error:
+            raise OSError(error.message) from error
+        files = {
+            path.name: {'bytes': path.stat().st_size, 'sha256': _hash(path)}
+            for path in sorted(directory.iterdir())
+        }
+        manifest = directory / MANIFEST
+        manifest.write_text(json.dumps({'files': files}, indent=2))
+        for path in (*directory.iterdir(), directory):
+            _sync(path)
+
+    def _read(self, directory: pathlib.Path) -> None:
+        prefix = str(directory / BUNDLE)
+        reader = tf.train.load_checkpoint(prefix)
+        shapes = reader.get_variable_to_shape_map()
+        dtypes = reader.get_variable_to_dtype_map()
+        stored = {name: (dtypes[name].name, shapes[name]) for name in shapes}
+        expected = {
+            name: (variable.dtype.name, variable.shape.as_list())
+            for name, variable in self._variables.items()
+        }
+        if stored != expected:
+            raise errors.ConfigError(
+                f'The checkpoint {directory} does not fit the configuration:\n'
+                f'{_difference(stored, expected)}'
+            )
+        for name, variable in self._variables.items():
+            variable.assign(reader.get_tensor(name))
+
+
+def verify(directory: pathlib.Path) -> None:
+    """Raise an error unless every file of a checkpoint is as it was written."""
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text())
+        files = manifest['files']
+        for name, expected in files.items():
+            path = directory / pathlib.PurePath(name).name
+            found = {'bytes': path.stat().st_size, 'sha256': _hash(path)}
+            if found != expected:
+                raise ValueError(f'{name} has changed')
+        if f'{BUNDLE}.index' not in files:
+            raise ValueError('it lists no variables')
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.UserError(
+            f'The checkpoint {directory} is not whole: {error}.'
+        ) from error
+
+
+def _difference(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
+    lines = []
+    for name in sorted({*stored, *expected}):
+        if stored.get(name) != expected.get(name):
+            there = stored.get(name, 'missing')
+            lines.append(f'  {name}: {there}, expected {expected.get(name, "none")}')
+    return '\n'.join(lines)
+
+
+def _hash(path: pathlib.Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _sync(path: pathlib.Path) -> None:
+    """Force a file or the entries of a directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,180 @@
+"""The step that fuses a batch of environments with an algorithm."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agents.tools.backend import compiled, tf
+
+
+def simulate(batch_env: Any, algo: Any, scores: 'EpisodeScores') -> tf.Tensor:
+    """Advance every environment of a batch by one step.
+
+    The order is:
+
+        begin_episode   where an episode begins, the algorithm forgets the last
+        perform         it chooses actions for the observations
+        (environments)  they step, those that end are reset
+        experience      it is told what came of the actions
+        end_episode     and for which of the agents the episode is over
+
+    An algorithm does not learn in here: it updates after a number of steps,
+    see `rollout`. Works on any batch with the interface of `InGraphBatchEnv`.
+
+    Args:
+        batch_env: The environments, in the graph.
+        algo: An algorithm, see `agents.algorithms.algorithm`.
+        scores: Adds up rewards and steps.
+
+    Returns:
+        Which episodes are over.
+    """
+    observ, action, prepared = _act(batch_env, algo)
+    batch_env.step(prepared)
+    return _record(batch_env, algo, scores, observ, action)
+
+
+def rollout(
+    batch_env: Any, algo: Any, scores: 'EpisodeScores', steps: int
+) -> tf.Tensor:
+    """Simulate a number of steps, in the graph.
+
+    The order is that of `simulate`. Its end and the beginning of the next step
+    are one call of a compiled function, because every call costs about as much
+    as choosing the actions.
+    """
+
+    def turn(observ: Any, action: tf.Tensor, prepared: tf.Tensor) -> tuple:
+        batch_env.step(prepared)
+        return _record_and_act(batch_env, algo, scores, observ, action)
+
+    turns = _repeat(turn, steps - 1, _act(batch_env, algo))
+    observ, action, prepared = turns
+    batch_env.step(prepared)
+    return _record(batch_env, algo, scores, observ, action)
+
+
+def evaluation(
+    batch_env: Any, algo: Any, scores: 'EpisodeScores', max_steps: int
+) -> None:
+    """Simulate one episode of every agent from its start, in the graph.
+
+    Agents that are done wait for the others; that way short episodes do not
+    count more often than long ones.
+    """
+    batch_env.reset()
+    scores.restart(episodes=1)
+
+    def step(done: tf.Tensor) -> tuple[tf.Tensor]:
+        return (simulate(batch_env, algo, scores),)
+
+    _repeat(
+        step,
+        max_steps,
+        (tf.zeros(len(batch_env), bool),),
+        lambda done: tf.reduce_any(scores.counting),
+    )
+
+
+@compiled
+def _act(batch_env: Any, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:
+    observ = batch_env.observ
+    algo.begin_episode(batch_env.begins)
+    action = algo.perform(observ)
+    return observ, action, batch_env.prepare(action)
+
+
+@compiled
+def _record(
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    observ: Any,
+    action: tf.Tensor,
+) -> tf.Tensor:
+    transition = batch_env.transition
+    algo.experience(observ, action, transition)
+    algo.end_episode(transition.done)
+    scores.submit(transition.reward, transition.done)
+    return transition.done
+
+
+@compiled
+def _record_and_act(
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    observ: Any,
+    action: tf.Tensor,
+) -> tuple[Any, tf.Tensor, tf.Tensor]:
+    _record(batch_env, algo, scores, observ, action)
+    return _act(batch_env, algo)
+
+
+def _repeat(
+    body: Callable[..., tuple],
+    times: int,
+    state: tuple,
+    condition: Callable[..., tf.Tensor] | None = None,
+) -> tuple:
+    """Apply a body to its own results several times, in the graph."""
+
+    def proceed(index: tf.Tensor, *state: Any) -> tf.Tensor:
+        within = index < times
+        return within if condition is None else within & condition(*state)
+
+    def step(index: tf.Tensor, *state: Any) -> tuple:
+        return index + 1, *body(*state)
+
+    loop = tf.while_loop(
+        proceed, step, [tf.constant(0), *state], parallel_iterations=1
+    )
+    return tuple(loop[1:])
+
+
+class EpisodeScores(tf.Module):
+    """Sums the rewards and counts the steps of each episode of a batch.
+
+    Args:
+        num_agents: Number of environments in the batch.
+    """
+
+    def __init__(self, num_agents: int):
+        super().__init__()
+        # The score, the length and the number of episodes left of each agent,
+        # and the sums over all episodes that ended with how many there were.
+        # Two variables rather than six, as each makes a compiled call slower.
+        self._running = tf.Variable(tf.zeros((3, num_agents)), trainable=False)
+        self._totals = tf.Variable(tf.zeros(3), trainable=False)
+        self.restart()
+
+    @property
+    def counting(self) -> tf.Tensor:
+        """Which agents have episodes left that count."""
+        return self._running[2] > 0
+
+    def restart(self, episodes: float = float('inf')) -> None:
+        """Begin new episodes, so many of which count for each agent."""
+        zeros = tf.zeros_like(self._running[0])
+        self._running.assign(tf.stack([zeros, zeros, zeros + float(episodes)]))
+
+    def submit(self, reward: tf.Tensor, done: tf.Tensor) -> None:
+        """Take in one step of the batch."""
+        score, length, left = tf.unstack(self._running)
+        score, length = score + reward, length + 1
+        ended = tf.stack([score, length, tf.ones_like(score)])
+        counts = done & (left > 0)
+        self._totals.assign_add(
+            tf.reduce_sum(tf.where(counts, ended, 0.0), -1)
+        )
+        score, length = tf.where(done, 0.0, score), tf.where(done, 0.0, length)
+        left -= tf.cast(done, tf.float32)
+        self._running.assign(tf.stack([score, length, left]))
+
+    def clear(self) -> dict[str, tf.Tensor]:
+        """Take the number of episodes since the last time, and their means."""
+        score, length, episodes = tf.unstack(self._totals)
+        self._totals.assign(tf.zeros_like(self._totals))
+        some = tf.maximum(episodes, 1.0)
+        return {
+            'episodes': episodes, 'score': score / some, 'length': length / some
+        }  # fmt: skip

@@ -1,0 +1,119 @@
+"""What the spaces of Gymnasium mean as arrays.
+
+Within the graph a `Discrete` or `MultiDiscrete` value counts from zero,
+whatever the space's start; bytes stay bytes, and everything else becomes 32
+bits wide.
+"""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import errors
+from agents.tools.layout import Spec
+
+ACTIONS = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
+OBSERVATIONS = (*ACTIONS, 'Dict', 'Tuple')
+
+
+def specs(space: gym.Space) -> Any:
+    """The nest of `Spec` that values of a space are stored as."""
+    match space:
+        case gym.spaces.Dict():
+            return {key: specs(part) for key, part in space.items()}
+        case gym.spaces.Tuple():
+            return tuple(specs(part) for part in space)
+        case gym.spaces.Box() if space.dtype == np.uint8:
+            return Spec(tuple(space.shape), 'uint8')
+        case gym.spaces.Box() if space.dtype.kind in 'iu':
+            return Spec(tuple(space.shape), 'int32')
+        case gym.spaces.Box():
+            return Spec(tuple(space.shape), 'float32')
+        case gym.spaces.Discrete():
+            return Spec((), 'int32')
+        case gym.spaces.MultiDiscrete() | gym.spaces.MultiBinary():
+            return Spec(tuple(space.shape), 'int32')
+    raise errors.EnvError(
+        f'The space {space} is not supported. Supported are '
+        f'{", ".join(OBSERVATIONS)}; wrap the environment so that it uses one.'
+    )
+
+
+def require_supported(observ_space: gym.Space, action_space: gym.Space) -> None:
+    """Refuse an environment whose spaces no part of the project can handle."""
+    specs(observ_space)
+    if type(action_space).__name__ not in ACTIONS:
+        raise errors.EnvError(
+            f'The action space {action_space} is not supported. Supported are '
+            f'{", ".join(ACTIONS)}; wrap the environment so that it uses one.'
+        )
+
+
+def start(space: gym.Space) -> Any:
+    """The smallest value of a counted space, which the graph calls zero."""
+    counted = (gym.spaces.Discrete, gym.spaces.MultiDiscrete)
+    return space.start if isinstance(space, counted) else 0
+
+
+def count(space: gym.Space) -> Any:
+    """The number of values that each element can take, None if not counted."""
+    match space:
+        case gym.spaces.Discrete():
+            return int(space.n)
+        case gym.spaces.MultiDiscrete():
+            return space.nvec
+        case gym.spaces.MultiBinary():
+            return 2
+    return None
+
+
+def is_bounded(space: gym.Space) -> bool:
+    """Whether a box of actions has finite bounds everywhere."""
+    return isinstance(space, gym.spaces.Box) and bool(
+        np.isfinite(space.low).all() and np.isfinite(space.high).all()
+    )
+
+
+def encode(space: gym.Space) -> dict:
+    """Describe a space by plain values and arrays; see `decode`."""
+    match space:
+        case gym.spaces.Dict():
+            parts = {key: encode(part) for key, part in space.items()}
+            return {'kind': 'Dict', 'parts': parts}
+        case gym.spaces.Tuple():
+            return {'kind': 'Tuple', 'parts': [encode(part) for part in space]}
+        case gym.spaces.Box():
+            dtype = str(space.dtype)
+            bounds = {'low': space.low, 'high': space.high}
+            return {'kind': 'Box', 'dtype': dtype, **bounds}
+        case gym.spaces.Discrete():
+            n, first = int(space.n), int(space.start)
+            return {'kind': 'Discrete', 'n': n, 'start': first}
+        case gym.spaces.MultiDiscrete():
+            counts = {'nvec': space.nvec, 'start': space.start}
+            return {'kind': 'MultiDiscrete', **counts}
+        case gym.spaces.MultiBinary():
+            return {'kind': 'MultiBinary', 'shape': list(space.shape)}
+    return specs(space)  # Raises the error that lists the supported ones.
+
+
+def decode(text: dict) -> gym.Space:
+    """Build a space from its description."""
+    match text['kind']:
+        case 'Dict':
+            return gym.spaces.Dict(
+                {key: decode(part) for key, part in text['parts'].items()}
+            )
+        case 'Tuple':
+            return gym.spaces.Tuple([decode(part) for part in text['parts']])
+        case 'Box':
+            dtype = np.dtype(text['dtype']).type
+            return gym.spaces.Box(text['low'], text['high'], dtype=dtype)
+        case 'Discrete':
+            return gym.spaces.Discrete(text['n'], start=text['start'])
+        case 'MultiDiscrete':
+            return gym.spaces.MultiDiscrete(text['nvec'], start=text['start'])
+        case 'MultiBinary':
+            return gym.spaces.MultiBinary(tuple(text['shape']))
+    raise ValueError(f'Unknown kind of space: {text["kind"]!r}.')

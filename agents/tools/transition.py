@@ -1,0 +1,25 @@
+"""What one step of a batch of environments tells an algorithm."""
+
+from typing import Any, NamedTuple
+
+from agents.tools.backend import tf
+
+
+class Transition(NamedTuple):
+    """The outcome of an action, each field `[agent, ...]`.
+
+    An episode that is terminated has reached a state of no further reward. One
+    that is truncated was merely cut off, by a time limit for example, so that
+    its return goes on with the value of `next_observ`, which is the true
+    successor even if the environment has been reset since.
+    """
+
+    reward: tf.Tensor
+    terminated: tf.Tensor
+    truncated: tf.Tensor
+    next_observ: Any
+
+    @property
+    def done(self) -> tf.Tensor:
+        """Whether the episode is over, for whatever reason."""
+        return tf.logical_or(self.terminated, self.truncated)

@@ -1,0 +1,45 @@
+"""Packaging of `agents`."""
+
+import pathlib
+import re
+
+import setuptools
+
+HERE = pathlib.Path(__file__).parent
+VERSION = re.search(
+    r"__version__ = '(.+)'", (HERE / 'agents' / '__init__.py').read_text()
+).group(1)
+
+MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
+
+setuptools.setup(
+    name='agents',
+    version=VERSION,
+    description='Batched on-policy reinforcement learning in a TensorFlow graph',
+    long_description=(HERE / 'README.md').read_text(),
+    long_description_content_type='text/markdown',
+    license='Apache-2.0',
+    packages=setuptools.find_packages(include=['agents', 'agents.*']),
+    package_data={'agents': ['py.typed']},
+    python_requires='>=3.10',
+    install_requires=[
+        'tensorflow>=2.21,<2.22',
+        'keras>=3.10,<4',
+        'tensorboard>=2.20,<2.22',
+        'numpy>=1.26,<3',
+        'gymnasium[classic-control]>=1.1,<2',
+        'ruamel.yaml>=0.18,<0.20',
+        'cloudpickle>=3,<4',  # Sends constructors of environments to workers.
+        'imageio-ffmpeg>=0.5,<1',  # Brings the encoder for videos.
+        'matplotlib>=3.8,<4',  # Draws learning curves.
+    ],
+    extras_require={
+        'mujoco': MUJOCO,
+        'test': [
+            *MUJOCO,
+            'mypy>=1.11,<3',
+            'pytest>=8,<10',
+            'ruff>=0.15,<0.18',
+        ],
+    },
+)
