@@ -10,6 +10,7 @@ from agents.parts import (
     distributions,
     memory,
     normalize,
+    policy,
     random,
     returns,
     sequences,
@@ -17,11 +18,14 @@ from agents.parts import (
 )
 from agents.parts.critic import Critic, explained_variance
 from agents.parts.optimizer import Optimizer
-from agents.parts.policy import Policy
-from agents.tools import layout, spaces
+from agents.tools import layout, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.backend import compiled, tf
 from agents.tools.transition import Transition
+
+
+# How many steps of a rollout a summary is of.
+SUMMARY_STEPS = 4096
 
 
 class Networks(NamedTuple):
@@ -76,10 +80,9 @@ class OnPolicy(Algorithm):
     ):
         super().__init__()
         self.config = config
-        normalizer = normalize.NormalizeObserv(
-            observ_space, config.normalize_observ, config.observ_clip
+        self.policy = policy.define(
+            networks.policy, observ_space, action_space, config
         )
-        self.policy = Policy(networks.policy, normalizer, action_space)
         self.optimizer = _optimizer(networks.policy, config.learning_rate, config)
         self.critic_device = critic_device
         with tf.device(critic_device):
@@ -97,15 +100,22 @@ class OnPolicy(Algorithm):
             num_agents,
         )
         # The number of updates so far, and where the rollout that is being
-        # recorded began with a new episode.
+        # recorded, and the one that is learnt from, began with a new episode.
         self._updates = tf.Variable(0, trainable=False)
-        self._begins = tf.Variable(tf.ones(num_agents, bool), trainable=False)
+        everywhere = tf.ones(num_agents, bool)
+        self._begins = tf.Variable(everywhere, trainable=False)
+        self._first_begins = tf.Variable(everywhere, trainable=False)
         # The recurrent state now, before the rollout that is learnt from, and
         # before the one that is being recorded.
         zero = sequences.zero_state(networks.policy, num_agents)
         self._state = state.variables(zero)
         self._first_state = state.variables(zero)
         self._next_state = state.variables(zero)
+        # What the last rollout came to, for the log.
+        shape = (config.update_every, num_agents)
+        self._log = state.variables(
+            {name: tf.zeros(shape) for name in ('value', 'advantage', 'returns')}
+        )
 
     def restart(self) -> None:
         self.memory.clear()
@@ -155,6 +165,35 @@ class OnPolicy(Algorithm):
             self.learning_rate_scale(rollout),
         )
 
+    def summary(self) -> dict[str, tf.Tensor]:
+        """Tensors by name that are worth a histogram.
+
+        The policy is applied to the last rollout once more, so that nothing
+        has to be computed, or even compiled, where it is not asked for.
+        """
+        agents = slice(0, max(1, SUMMARY_STEPS // self.config.update_every))
+        record = nested.map(lambda x: x[:, agents], self.memory.data())
+        observ, action, transition = record
+        observ = self.policy.normalizer.transform(observ)
+        begins = tf.concat([self._first_begins[None], transition.done[:-1]], 0)
+        before = nested.map(lambda x: x[agents], state.read(self._first_state))
+        actions = self.policy.unroll(observ, begins[:, agents], before)
+        names = nested.names(observ, 'observ')
+        leaves = zip(names, nested.flatten(observ), strict=True)
+        return {
+            **dict(leaves),
+            'action': action,
+            'mode': actions.mode,
+            'log_prob': actions.log_prob(action),
+            'entropy': actions.entropy(),
+            'reward': self.reward_normalizer.transform(transition.reward),
+            **state.read(self._log),
+            'weights/policy': self.optimizer.weights(),
+            'weights/value': self.critic.optimizer.weights(),
+            'gradients/policy': self.optimizer.gradient(),
+            'gradients/value': self.critic.optimizer.gradient(),
+        }
+
     def key(self, purpose: str, rollout: Rollout, draws: int) -> tf.Tensor:
         """A random key for a rollout, of which so many follow each other."""
         return random.key(self.config.seed, purpose, rollout.number * draws)
@@ -173,6 +212,7 @@ class OnPolicy(Algorithm):
         observ, action, transition = self.memory.data()
         done = transition.done
         begins = tf.concat([self._begins[None], done[:-1]], 0)
+        self._first_begins.assign(self._begins)
         self._begins.assign(done[-1])
         state.assign(self._first_state, state.read(self._next_state))
         state.assign(self._next_state, state.read(self._state))
@@ -219,6 +259,8 @@ class OnPolicy(Algorithm):
         self.policy.normalizer.update(observ)
         self.memory.clear()
         self._updates.assign_add(1)
+        log = rollout._asdict()
+        state.assign(self._log, {name: log[name] for name in self._log})
         return {
             'advantage_std': tf.math.reduce_std(rollout.advantage),
             'explained_variance': explained_variance(

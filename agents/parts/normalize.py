@@ -116,7 +116,7 @@ class NormalizeObserv(tf.Module):
         }
 
     def transform(self, observ: Any) -> Any:
-        names = iter(nested.names(self._specs))
+        names = iter(nested.names(self._specs, 'observ'))
 
         def one(spec: Any, leaf: tf.Tensor) -> tf.Tensor:
             normalizer = self._normalizers.get(next(names))
@@ -130,7 +130,7 @@ class NormalizeObserv(tf.Module):
             normalizer.update(leaves[name])
 
     def _named(self, nest: Any) -> dict:
-        names = nested.names(self._specs)
+        names = nested.names(self._specs, 'observ')
         return dict(zip(names, nested.flatten(nest), strict=True))
 
 

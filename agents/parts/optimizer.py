@@ -40,13 +40,15 @@ class Optimizer(tf.Module):
         beta_2: float = 0.999,
     ):
         super().__init__()
-        self._variables = [getattr(v, 'value', v) for v in variables]
+        # A function, as the weights belong to the network alone.
+        plain = [getattr(variable, 'value', variable) for variable in variables]
+        self._weights = lambda: plain
         self._names = [getattr(v, 'path', v.name) for v in variables]
         self._learning_rate = learning_rate
         self._max_norm = max_norm
         self._epsilon = epsilon
         self._betas = beta_1, beta_2
-        size = sum(v.shape.num_elements() for v in self._variables)
+        size = sum(weight.shape.num_elements() for weight in plain)
         self._mean = tf.Variable(tf.zeros(size), trainable=False)
         self._square = tf.Variable(tf.zeros(size), trainable=False)
         self._step = tf.Variable(0.0, trainable=False)
@@ -60,11 +62,19 @@ class Optimizer(tf.Module):
         """The number of steps skipped in a row."""
         return self._skipped.read_value()
 
+    def weights(self) -> tf.Tensor:
+        """All weights as one vector."""
+        return flat.concat(self._weights())
+
+    def gradient(self) -> tf.Tensor:
+        """The running mean of the gradients as one vector."""
+        return self._mean.read_value()
+
     def culprit(self) -> str:
         """The weight whose gradient was not finite when a step was skipped."""
         position = int(self._culprit)
-        for name, variable in zip(self._names, self._variables, strict=True):
-            position -= variable.shape.num_elements()
+        for name, weight in zip(self._names, self._weights(), strict=True):
+            position -= weight.shape.num_elements()
             if position < 0:
                 return name
         raise AssertionError('The position lies within one of the weights.')
@@ -81,7 +91,7 @@ class Optimizer(tf.Module):
         """
         with tf.GradientTape() as tape:
             value = loss()
-        gradient = flat.concat(tape.gradient(value, self._variables))
+        gradient = flat.concat(tape.gradient(value, self._weights()))
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         finite = tf.math.is_finite(norm)
         if self._max_norm is not None:
@@ -104,9 +114,10 @@ class Optimizer(tf.Module):
         self._step.assign(tf.where(finite, step, self._step))
         self._mean.assign(tf.where(finite, mean, self._mean))
         self._square.assign(tf.where(finite, square, self._square))
-        changes = flat.split(tf.where(finite, change, 0.0), self._variables)
-        for variable, part in zip(self._variables, changes, strict=True):
-            variable.assign_sub(part)
+        weights = self._weights()
+        changes = flat.split(tf.where(finite, change, 0.0), weights)
+        for weight, part in zip(weights, changes, strict=True):
+            weight.assign_sub(part)
 
     def _count(self, finite: tf.Tensor, gradient: tf.Tensor) -> None:
         def first() -> tf.Tensor:

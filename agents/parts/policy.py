@@ -5,7 +5,18 @@ from typing import Any
 import gymnasium as gym
 
 from agents.parts import distributions, normalize, sequences
+from agents.tools.attr_dict import AttrDict
 from agents.tools.backend import tf
+
+
+def define(
+    network: Any, observ_space: gym.Space, action_space: gym.Space, config: AttrDict
+) -> 'Policy':
+    """Make a policy with the normalizer that a configuration asks for."""
+    normalizer = normalize.NormalizeObserv(
+        observ_space, config.normalize_observ, config.observ_clip
+    )
+    return Policy(network, normalizer, action_space)
 
 
 class Policy(tf.Module):

@@ -19,6 +19,9 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.env_slice import EnvSlice
 from agents.tools.external_process import ExternalProcess
 
+# What environments are for, so that their seeds differ.
+TRAIN, EVAL, VIDEO = range(3)
+
 
 def constructor(
     config: AttrDict, render_mode: str | None = None

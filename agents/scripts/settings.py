@@ -1,5 +1,6 @@
 """Configurations by name, by file, from the command line and on the disk."""
 
+import argparse
 import importlib.util
 import io
 import pathlib
@@ -75,6 +76,7 @@ def save_config(config: Mapping[str, Any], directory: pathlib.Path) -> None:
     A function, such as that of an environment, is written as a text that
     names it, in angle brackets; it cannot be read back.
     """
+    directory = pathlib.Path(directory)
     text = io.StringIO()
     _yaml().dump({key: _plain(value) for key, value in config.items()}, text)
     directory.mkdir(parents=True, exist_ok=True)
@@ -95,6 +97,75 @@ def load_config(directory: pathlib.Path) -> AttrDict:
     if not isinstance(values, dict):
         raise errors.ConfigError(f'{path} does not hold settings.')
     return AttrDict(values)
+
+
+def is_run(directory: pathlib.Path) -> bool:
+    """Whether a directory holds a run."""
+    return (directory / CONFIG_FILE).exists()
+
+
+def restored(config: AttrDict, directory: pathlib.Path) -> AttrDict:
+    """A configuration with the values that a run was started with.
+
+    Functions, which are not saved, are taken from the configuration.
+    """
+    saved = load_config(directory)
+    unknown = sorted(set(saved) - set(config))
+    if unknown:
+        raise errors.ConfigError(
+            f'{directory / CONFIG_FILE} has settings that this version does '
+            f'not know: {", ".join(unknown)}.'
+        )
+    for key, value in saved.items():
+        if is_function(value) and not callable(config[key]):
+            raise errors.ConfigError(
+                f'The setting {key!r} of the run is {value}, which cannot be '
+                'taken from a file. Give the config that defines it, as '
+                'file.py:function.'
+            )
+    return config.copy(
+        **{key: value for key, value in saved.items() if not is_function(value)}
+    )
+
+
+def resolved(
+    directory: pathlib.Path, config: AttrDict | None, needed: Sequence[str]
+) -> AttrDict:
+    """The settings of a run, by its file alone or by a configuration as well.
+
+    Args:
+        directory: Directory of the run.
+        config: The configuration, or None.
+        needed: Settings that are going to be used, which must not ask for code
+            on the word of a file.
+    """
+    if config is not None:
+        return restored(config, directory)
+    saved = load_config(directory)
+    for key in needed:
+        if is_function(saved[key]) or ':' in str(saved[key]):
+            raise errors.ConfigError(
+                f'The setting {key!r} of {directory} is {saved[key]}, which '
+                'runs code that a file cannot be trusted with. Give the config '
+                'that has it, as file.py:function.'
+            )
+    return saved
+
+
+def add_env_processes(parser: argparse.ArgumentParser) -> None:
+    """Add the options that decide where environments are stepped."""
+    parser.add_argument(
+        '--env_processes',
+        action='store_true',
+        default=True,
+        help='step environments in worker processes (the default)',
+    )
+    parser.add_argument(
+        '--noenv_processes',
+        action='store_false',
+        dest='env_processes',
+        help='step them in this process',
+    )
 
 
 def is_function(value: Any) -> bool:

@@ -1,23 +1,29 @@
 """What the scripts share: from a configuration to a graph and to files."""
 
-import io
-import os
+import contextlib
+import fcntl
 import pathlib
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from agents import algorithms, tools
 from agents.scripts import environments
-from agents.tools import errors
+from agents.tools import errors, wire
 from agents.tools.attr_dict import AttrDict
 
 if TYPE_CHECKING:  # These import TensorFlow.
     from agents.tools.in_graph_batch_env import InGraphBatchEnv
+    from agents.tools.records import Records
     from agents.tools.saver import Saver
+
+Path = str | pathlib.Path
+
+CHECKPOINTS = 'checkpoints'
+SPACES = 'spaces.bin'
 
 
 def define_batch_env(
@@ -70,7 +76,9 @@ def define_simulation_graph(
 
     def train():
         rollout()
-        return {**algo.update(), **scores.clear()}
+        started = time.perf_counter()
+        metrics = algo.update()
+        return {**metrics, **scores.clear(), 'update_seconds': time.perf_counter()-started}
 
     @tf.function(autograph=False, jit_compile=eval_env.compiled)
     def evaluate() -> dict[str, tf.Tensor]:
@@ -91,6 +99,79 @@ def define_simulation_graph(
     )
 
 
+def define_saver(
+    variables: Mapping[str, Any], logdir: Path, partial: bool = False
+) -> 'Saver':
+    """Make the saver of a run, see `agents.tools.saver`.
+
+    What only matters within a rollout is left out, as checkpoints are written
+    between them.
+    """
+    from agents.tools.saver import Saver
+
+    kept = {
+        name: variable
+        for name, variable in variables.items()
+        if not re.match(r'algo/(memory|log|kl)(/|$)', name)
+    }
+    return Saver(pathlib.Path(logdir) / CHECKPOINTS, kept, partial=partial)
+
+
+def last_checkpoint(logdir: Path | None) -> int | None:
+    """The training step of the last checkpoint of a run, without TensorFlow."""
+    if logdir is None or not (pathlib.Path(logdir) / CHECKPOINTS).is_dir():
+        return None
+    names = [path.name for path in (pathlib.Path(logdir) / CHECKPOINTS).iterdir()]
+    return max([int(name) for name in names if name.isdigit()], default=None)
+
+
+@contextlib.contextmanager
+def define_records(logdir: Path, step: int) -> Iterator['Records']:
+    """Open the results of a run, see `agents.tools.records`."""
+    from agents.tools.records import Records
+
+    with contextlib.closing(Records(logdir, step)) as records:
+        yield records
+
+
+@contextlib.contextmanager
+def locked(logdir: Path) -> Iterator[None]:
+    """Make the directory of a run and refuse it to others meanwhile.
+
+    The lock is the kernel's, so that it goes with the process.
+    """
+    try:
+        pathlib.Path(logdir).mkdir(parents=True, exist_ok=True)
+        file = open(pathlib.Path(logdir) / 'lock', 'w')
+    except OSError as error:
+        raise errors.ConfigError(f'Cannot write to {logdir}: {error}.') from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise errors.ConfigError(
+                f'Another process is training in {logdir}. Wait for it, or '
+                'choose another --timestamp.'
+            ) from None
+        yield
+
+
+def save_spaces(batch_env: Any, logdir: Path) -> None:
+    """Write the spaces of the environments, which a policy is built from."""
+    found = batch_env.observation_space, batch_env.action_space
+    (pathlib.Path(logdir) / SPACES).write_bytes(wire.dumps(found))
+
+
+def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
+    """Read what `save_spaces` wrote; runs no code."""
+    path = pathlib.Path(logdir) / SPACES
+    try:
+        observ_space, action_space = wire.loads(path.read_bytes())
+        return observ_space, action_space
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
+
+
 def _call(operation: Callable[[], Mapping[str, Any]], batch_env: Any) -> dict:
     """Run an operation, or raise what an environment raised within it."""
     before = batch_env.seconds
@@ -103,5 +184,4 @@ def _call(operation: Callable[[], Mapping[str, Any]], batch_env: Any) -> dict:
         raise failure from None
     numbers = {name: float(value) for name, value in results.items()}
     numbers['env_seconds'] = batch_env.seconds - before
-    numbers['update_seconds'] = time.perf_counter() - batch_env.replied
     return numbers

@@ -43,7 +43,6 @@ class BatchEnv:
         timeout: float = 60.0,
     ):
         self.seconds = 0.0  # Spent on steps and resets so far.
-        self.replied = time.perf_counter()  # When the last of them ended.
         self._timeout = timeout
         self._cancelled = threading.Event()
         self._members = _members(envs)
@@ -165,8 +164,7 @@ class BatchEnv:
             np.concatenate(rows)
             for rows in zip(*[b.matrices for b in self._blocks], strict=True)
         ]
-        self.replied = time.perf_counter()
-        self.seconds += self.replied - started
+        self.seconds += time.perf_counter() - started
         return matrices
 
     def _unpack(self, matrices: list[np.ndarray]) -> dict:

@@ -84,11 +84,6 @@ class InGraphBatchEnv(tf.Module):
         """Time spent on steps and resets of the environments so far."""
         return self._batch_env.seconds
 
-    @property
-    def replied(self) -> float:
-        """When the environments last replied, by `time.perf_counter`."""
-        return self._batch_env.replied
-
     def simulate(self, action: tf.Tensor) -> None:
         """Step the environments; `observ` and `transition` change."""
         self.step(self.prepare(action))
@@ -119,6 +114,10 @@ class InGraphBatchEnv(tf.Module):
     def failure(self) -> Exception | None:
         """The error that an environment raised, which the graph hides."""
         return self._failure
+
+    def cancel(self) -> None:
+        """Make the step under way, or the next, raise `Cancelled`."""
+        self._batch_env.cancel()
 
     def close(self) -> None:
         """Close the environments and end their processes."""

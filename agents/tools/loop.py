@@ -91,7 +91,7 @@ class Loop:
         if step is None:
             step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.step = step
-        self._records = records
+        self.records = records  # May be set until the loop runs.
         self._progress = progress
         self._began = time.perf_counter() if began is None else began
         self._phases: list[Phase] = []
@@ -147,7 +147,8 @@ class Loop:
         """Run phase after phase.
 
         Args:
-            saver: Saves a checkpoint when its `save` is called with a step.
+            saver: Saves a checkpoint when its `save` is called with the steps of
+                the first phase.
             max_step: Step over all phases at which to stop, by default never.
 
         Yields:
@@ -159,21 +160,21 @@ class Loop:
             started = time.perf_counter()
             results = phase.operation(within == 0)
             self.step.assign_add(phase.batch_size)
-            if self._records and _is_due(phase.log_every, before, after):
+            if self.records and _is_due(phase.log_every, before, after):
                 if phase.summary:
                     summary = phase.summary()
-                    self._records.summarize(phase.name, self.clock(), summary)
+                    self.records.summarize(phase.name, self.clock(), summary)
             tally.add(results, phase.batch_size, time.perf_counter() - started)
             if self._progress:
                 self._progress(phase.name, self.clock())
             if _is_due(phase.report_every, before, after):
                 report = self._report(phase, tally)
                 self._tallies[phase.name] = _Tally(compiled=True)
-                if self._records:
-                    self._records.report(report)
+                if self.records:
+                    self.records.report(report)
                 yield Score(report)
             if saver and _is_due(phase.checkpoint_every, before, after):
-                saver.save(int(self.step))
+                saver.save(self.clock())
 
     def clock(self) -> int:
         """The steps of the first phase so far, by which results are dated."""

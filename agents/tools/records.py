@@ -77,4 +77,6 @@ class Records:
 
 
 def _number(value: Any) -> Any:
-    return f'{value:.6g}' if isinstance(value, float) else value
+    if isinstance(value, float):
+        return '' if math.isnan(value) else f'{value:.6g}'
+    return value

@@ -28,6 +28,7 @@ class Saver:
         directory: Directory of the checkpoints.
         variables: The variables by name.
         keep: How many checkpoints to keep.
+        partial: Whether checkpoints may hold more than these variables.
     """
 
     def __init__(
@@ -35,10 +36,12 @@ class Saver:
         directory: str | pathlib.Path,
         variables: Mapping[str, tf.Variable],
         keep: int = 5,
+        partial: bool = False,
     ):
         self._directory = pathlib.Path(directory)
         self._variables = dict(variables)
         self._keep = max(keep, 2)
+        self._partial = partial
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints there are, in order."""
@@ -124,7 +127,11 @@ class Saver:
         reader = tf.train.load_checkpoint(prefix)
         shapes = reader.get_variable_to_shape_map()
         dtypes = reader.get_variable_to_dtype_map()
-        stored = {name: (dtypes[name].name, shapes[name]) for name in shapes}
+        stored = {
+            name: (dtypes[name].name, shapes[name])
+            for name in shapes
+            if name in self._variables or not self._partial
+        }
         expected = {
             name: (variable.dtype.name, variable.shape.as_list())
             for name, variable in self._variables.items()

@@ -65,8 +65,11 @@ def _parts(thing: Any) -> list[tuple[str, Any]]:
             for index, variable in enumerate(thing.variables)
         ]
     if isinstance(thing, tf.Module):
-        attributes = vars(thing)
-        return [(key.strip('_'), attributes[key]) for key in sorted(attributes)]
+        return [
+            (key.strip('_'), value)
+            for key, value in sorted(vars(thing).items())
+            if not key.startswith('_self_')  # TensorFlow's own.
+        ]
     return []
 
 

@@ -20,6 +20,10 @@ class PPO(OnPolicy):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._penalty = tf.Variable(self.config.kl_init_penalty, trainable=False)
+        shape = self._begins.shape
+        self._kl = tf.Variable(
+            tf.zeros([self.config.update_every, *shape]), trainable=False
+        )
 
     def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
         config = self.config
@@ -41,6 +45,9 @@ class PPO(OnPolicy):
             'value_gradient_norm': value['gradient_norm'],
             'skipped': tf.cast(policy['skipped'] + value['skipped'], tf.float32),
         }
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        return {**super().summary(), 'kl': self._kl.read_value()}
 
     @compiled
     def _learn_policy(self, rollout: Rollout) -> dict[str, tf.Tensor]:
@@ -71,14 +78,19 @@ class PPO(OnPolicy):
             self.key('policy', rollout, config.update_epochs),
             self._changed_too_much,
         )
+        new = self.policy.unroll(rollout.observ, rollout.begins, before)
+        self._kl.assign(old.kl(new))
+        kl = tf.reduce_mean(self._kl)
         if config.surrogate == 'penalty':
             self._penalty.assign(
-                losses.adapted_penalty(
-                    self._penalty, metrics['kl'], config.kl_target
-                )
+                losses.adapted_penalty(self._penalty, kl, config.kl_target)
             )
-        penalty, skipped = self._penalty.read_value(), self.optimizer.skipped
-        return {**metrics, 'penalty': penalty, 'skipped': skipped}
+        return {
+            **metrics,
+            'kl': kl,
+            'penalty': self._penalty.read_value(),
+            'skipped': self.optimizer.skipped,
+        }
 
     def _minibatch_step(
         self, rows: Any, learning_rate_scale: tf.Tensor

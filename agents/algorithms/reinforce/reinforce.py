@@ -1,0 +1,60 @@
+"""REINFORCE with a value baseline."""
+
+from agents.algorithms.on_policy import OnPolicy, Rollout
+from agents.parts import returns, state
+from agents.tools.backend import compiled, tf, together
+
+
+class REINFORCE(OnPolicy):
+    """Takes one gradient step on a whole rollout.
+
+    See the README beside this file for the paper and the deviations from it,
+    and `agents.algorithms.on_policy` for how the rollout comes about.
+    """
+
+    def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
+        config = self.config
+        policy, value = together(
+            lambda: self._learn_policy(rollout),
+            lambda: self.learn_value(
+                rollout, config.value_batch_size, config.value_epochs
+            ),
+        )
+        return {
+            'policy_loss': policy['loss'],
+            'value_loss': value['loss'],
+            'entropy': policy['entropy'],
+            'policy_gradient_norm': policy['gradient_norm'],
+            'value_gradient_norm': value['gradient_norm'],
+            'skipped': tf.cast(policy['skipped'] + value['skipped'], tf.float32),
+        }
+
+    @compiled
+    def _learn_policy(self, rollout: Rollout) -> dict[str, tf.Tensor]:
+        advantage = rollout.advantage
+        if self.config.normalize_advantage:
+            advantage = returns.normalized(advantage)
+        metrics: dict[str, tf.Tensor] = {}
+
+        def loss() -> tf.Tensor:
+            before = state.read(self._first_state)
+            policy = self.policy.unroll(rollout.observ, rollout.begins, before)
+            metrics['entropy'] = tf.reduce_mean(policy.entropy())
+            bonus = self.config.entropy_bonus * metrics['entropy']
+            return score_loss(policy.log_prob(rollout.action), advantage) - bonus
+
+        steps = self.optimizer.minimize(loss, self.learning_rate_scale(rollout))
+        return {**steps, **metrics, 'skipped': self.optimizer.skipped}
+
+
+def score_loss(log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
+    """−E[Â ln π(a|s)], whose gradient is the score-function estimate.
+
+    The mean is over rows, not over episodes. So the gradients of parts of a
+    batch, weighted by how many rows each has, average to the gradient of the
+    whole, however long the episodes are.
+
+    Williams 1992, Simple statistical gradient-following algorithms for
+    connectionist reinforcement learning.
+    """
+    return -tf.reduce_mean(advantage * log_prob)

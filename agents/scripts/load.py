@@ -1,0 +1,116 @@
+"""Policies of trainings, to be called on observations."""
+
+import pathlib
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.parts import distributions, policy, random, sequences, state
+from agents.scripts import networks, settings, utility
+from agents.tools import bounds, errors, nested, observations, spaces, weights
+from agents.tools.attr_dict import AttrDict
+from agents.tools.backend import tf
+
+
+def load(
+    directory: str | pathlib.Path,
+    config: AttrDict | None = None,
+    checkpoint: int | None = None,
+    num_agents: int | None = None,
+) -> 'LoadedPolicy':
+    """Load the policy of a run.
+
+        policy = agents.load('logdir/20261118T101500-pendulum')
+        observ, _ = env.reset()
+        policy.reset()
+        action = policy(observ)
+
+    Nothing in the directory is run as code. A run whose network is a function
+    of the user's needs the configuration that has it.
+
+    Args:
+        directory: Directory of the run.
+        config: The configuration of the run, by default as it was saved.
+        checkpoint: Training step of a checkpoint, by default of the last.
+        num_agents: How many observations there are in a batch; by default they
+            come one at a time.
+    """
+    directory = pathlib.Path(directory)
+    saved = settings.resolved(directory, config, ('network',))
+    observ_space, action_space = utility.load_spaces(directory)
+    both = networks.define(observ_space, action_space, saved)
+    loaded = policy.define(both.policy, observ_space, action_space, saved)
+    variables = weights.named_variables({'algo': {'policy': loaded}})
+    saver = utility.define_saver(variables, directory, partial=True)
+    if saver.restore(checkpoint) is None:
+        raise errors.ConfigError(f'There is no checkpoint in {directory} yet.')
+    return LoadedPolicy(loaded, observ_space, saved.seed, num_agents)
+
+
+class LoadedPolicy:
+    """Chooses actions for observations of an environment.
+
+    Observations and actions are those of the environment itself: normalizing,
+    scaling and clipping are part of the policy, and so is the state of a
+    recurrent one, which `reset` sets back.
+
+    Args:
+        policy: The policy.
+        observ_space: Space of the observations.
+        seed: Seed for actions that are sampled.
+        num_agents: Number of observations in a batch, or None for no batch.
+    """
+
+    def __init__(
+        self,
+        policy: policy.Policy,
+        observ_space: gym.Space,
+        seed: int = 0,
+        num_agents: int | None = None,
+    ):
+        self.observation_space = observ_space
+        self.action_space = policy.action_space
+        self._policy = policy
+        self._seed = seed
+        self._batched = num_agents is not None
+        self._count = num_agents or 1
+        self._calls = tf.Variable(0, trainable=False)
+        self._state = state.variables(
+            sequences.zero_state(policy.network, self._count)
+        )
+        self._observ = observations.zeros(observ_space, self._count)
+        self._writer = observations.Writer(observ_space, self._observ)
+        self._begins = np.ones(self._count, bool)
+
+    def reset(self, mask: np.ndarray | None = None) -> None:
+        """Tell that episodes begin, of all agents or where a mask is true."""
+        self._begins |= True if mask is None else np.asarray(mask, bool)
+
+    def __call__(self, observ: Any, deterministic: bool = True) -> Any:
+        """Choose the action for an observation, or actions for a batch.
+
+        Args:
+            observ: Observation, or `num_agents` of them, leaves `[agent, ...]`.
+            deterministic: Take the most probable action rather than sample.
+        """
+        for row in range(self._count):
+            own = nested.map(lambda x: x[row], observ) if self._batched else observ  # noqa: B023
+            self._writer.write(row, own)
+        inputs = nested.map(tf.constant, self._observ)
+        action = self._act(inputs, tf.constant(self._begins), deterministic)
+        self._begins[:] = False
+        actions = action.numpy() + spaces.start(self.action_space)
+        actions = actions.astype(self.action_space.dtype)
+        return actions if self._batched else actions[0]
+
+    @tf.function(autograph=False)
+    def _act(self, observ: Any, begins: tf.Tensor, deterministic: bool) -> tf.Tensor:
+        before = sequences.forget(state.read(self._state), begins)
+        distribution, after = self._policy.step(observ, before)
+        state.assign(self._state, after)
+        key = random.key(self._seed, 'loaded', self._calls)
+        self._calls.assign_add(1)
+        action = distribution.mode if deterministic else distribution.sample(key)
+        action = distributions.unflatten(self.action_space, action)
+        return bounds.to_bounds(action, self.action_space)

@@ -1,0 +1,70 @@
+"""What a configuration amounts to, in numbers."""
+
+import dataclasses
+
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+POSITIVE = (
+    'max_length', 'num_agents', 'steps', 'update_every', 'eval_every',
+    'eval_episodes', 'checkpoint_every', 'worker_timeout', 'learning_rate',
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Numbers of steps, of all agents together.
+
+    Attributes:
+        rollout: Steps between two updates.
+        train: Steps of a training phase, a multiple of the rollout.
+        evaluation: Steps of an evaluation, as many as it may take.
+        cycles: How often training and evaluation take turns.
+    """
+
+    rollout: int
+    train: int
+    evaluation: int
+    cycles: int
+
+    @property
+    def steps(self) -> int:
+        """Training steps in total."""
+        return self.cycles * self.train
+
+    @property
+    def last_step(self) -> int:
+        """Steps in total, those of evaluation included."""
+        return self.cycles * (self.train + self.evaluation)
+
+
+def make(config: AttrDict) -> Plan:
+    """Divide the steps of a configuration into phases.
+
+    The number of evaluations and the number of updates between them are
+    rounded, so that the steps in total are near those asked for.
+    """
+    for name in POSITIVE:
+        if not config[name] > 0:
+            raise errors.ConfigError(
+                f'The setting {name!r} has to be positive, not {config[name]}.'
+            )
+    rollout = config.num_agents * config.update_every
+    updates = max(1, round(config.steps / rollout))
+    cycles = max(1, round(updates * rollout / max(config.eval_every, rollout)))
+    return Plan(
+        rollout=rollout,
+        train=rollout * max(1, round(updates / cycles)),
+        evaluation=config.eval_episodes * config.max_length,
+        cycles=cycles,
+    )
+
+
+def describe(config: AttrDict, plan: Plan) -> str:
+    """Say it as a sentence."""
+    updates = plan.steps // plan.rollout
+    return (
+        f'{config.num_agents} agents × {config.update_every} steps → update of '
+        f'{plan.rollout:,} rows; {updates:,} updates = {plan.steps:,} steps; '
+        f'evaluation of {config.eval_episodes} episodes every {plan.train:,}'
+    )

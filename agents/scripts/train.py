@@ -1,0 +1,299 @@
+"""Trains a policy.
+
+    python -m agents.scripts.train --config=pendulum
+"""
+
+import argparse
+import contextlib
+import datetime
+import importlib
+import math
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agents import tools
+from agents.scripts import (
+    console,
+    environments,
+    interrupts,
+    plan,
+    settings,
+    utility,
+)
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+if TYPE_CHECKING:  # These import TensorFlow.
+    from agents.tools.loop import Loop, Report, Score
+    from agents.tools.saver import Saver
+
+
+def train(
+    config: AttrDict,
+    logdir: str | pathlib.Path | None = None,
+    env_processes: bool = True,
+    say: console.Console | None = None,
+    on_cancel: Callable[[Callable[[], None]], None] = lambda cancel: None,
+    began: float | None = None,
+) -> Iterator['Score']:
+    """Train and evaluate in turn.
+
+    Args:
+        config: Settings, from a function of `agents.scripts.configs`.
+        logdir: Directory of this run, for checkpoints and results; a run that
+            it holds is resumed. By default nothing is written.
+        env_processes: Whether environments have processes of their own.
+        say: Where to tell what is going on, by default nowhere.
+        on_cancel: Receives functions that end the training early: called by
+            any thread, they have it saved and raise `Cancelled`.
+        began: Time at which the run began, by `time.perf_counter`.
+
+    Yields:
+        Mean scores of the episodes since the last report, of training and of
+        evaluation in turn. Each is a float that has a `report`.
+    """
+    began = time.perf_counter() if began is None else began
+    phases = plan.make(config)
+    status = _Status(say or console.silent(), phases)
+    status.say('plan', plan.describe(config, phases))
+    with contextlib.ExitStack() as stack:
+        if logdir:
+            stack.enter_context(utility.locked(logdir))
+            settings.save_config(config, logdir)
+        envs = _start(config, env_processes, logdir, status)
+        for env in envs:
+            stack.callback(env.close)
+            on_cancel(env.cancel)
+        graph = utility.define_simulation_graph(*envs, config)
+        loop = _define_loop(graph, config, phases, status, began)
+        saver = None
+        if logdir:
+            utility.save_spaces(envs[0], logdir)
+            variables = {**graph.variables, 'step': loop.step}
+            saver = utility.define_saver(variables, logdir)
+            saver.restore(warn=lambda text: status.say('checkpoint', text))
+            loop.records = stack.enter_context(
+                utility.define_records(logdir, loop.clock())
+            )
+        graph.restart()
+        status.begin(loop.clock())
+        yield from _run(loop, saver, phases, status)
+
+
+def _run(
+    loop: 'Loop', saver: 'Saver | None', phases: plan.Plan, status: '_Status'
+) -> Iterator['Score']:
+    """Run the loop; however that ends, what has been learnt is saved."""
+    try:
+        for score in loop.run(saver, phases.last_step):
+            status.report(score.report)
+            yield score
+    finally:
+        if saver and loop.clock():
+            saver.save(loop.clock())
+
+
+def _start(
+    config: AttrDict,
+    env_processes: bool,
+    logdir: str | pathlib.Path | None,
+    status: '_Status',
+) -> list[Any]:
+    """Start the environments for training and for evaluation.
+
+    Their processes start while TensorFlow is imported, which takes longer.
+    Those of a resumed run go through other episodes than those of its start.
+    """
+    constructor = environments.constructor(config)
+    session = utility.last_checkpoint(logdir) or 0
+    envs = [
+        environments.start(
+            constructor,
+            count,
+            env_processes,
+            config.num_workers,
+            (config.seed, purpose, session),
+            config.worker_timeout,
+        )
+        for purpose, count in (
+            (environments.TRAIN, config.num_agents),
+            (environments.EVAL, config.eval_episodes),
+        )
+    ]
+    status.say('tensorflow', 'importing')
+    importlib.import_module('agents.tools.backend')
+    batches = []
+    with contextlib.ExitStack() as stack:
+        for each in envs:
+            batches.append(tools.BatchEnv(each, timeout=config.worker_timeout))
+            stack.callback(batches[-1].close)
+        stack.pop_all()
+    if env_processes:
+        status.say('workers', f'{len(envs[0])} for training, {len(envs[1])} for evaluation are up')
+    return [tools.InGraphBatchEnv(batch) for batch in batches]
+
+
+def _define_loop(
+    graph: AttrDict,
+    config: AttrDict,
+    phases: plan.Plan,
+    status: '_Status',
+    began: float,
+) -> 'Loop':
+    loop = tools.Loop(progress=status.progress, began=began)
+    loop.add_phase(
+        'train',
+        graph.train,
+        batch_size=phases.rollout,
+        steps=phases.train,
+        report_every=phases.train,
+        log_every=max(phases.rollout, phases.train // 2),
+        summary=graph.algo.summary,
+    )
+    loop.add_phase(
+        'eval',
+        graph.eval,
+        batch_size=phases.evaluation,
+        steps=phases.evaluation,
+        report_every=phases.evaluation,
+        checkpoint_every=config.checkpoint_every * phases.evaluation,
+    )
+    return loop
+
+
+class _Status:
+    """Tells how the training is going on."""
+
+    def __init__(self, say: console.Console, phases: plan.Plan):
+        self.say = say.say
+        self._live = say.live
+        self._phases = phases
+        self._calls = 0
+        self._trained = math.nan
+
+    def begin(self, step: int) -> None:
+        """The loop starts to run at a training step."""
+        where = f'resumed at step {step:,}' if step else 'from the beginning'
+        self.say('train', f'{where}; tracing and compiling')
+        self._first = self._started = time.perf_counter()
+        self._first_step = step
+
+    def progress(self, phase: str, step: int) -> None:
+        """A call of an operation is over."""
+        now = time.perf_counter()
+        self._calls += 1
+        if self._calls == 1:
+            self.say('', f'compiled in {now - self._first:.1f} s')
+            self._started, self._first_step = now, step
+        self._live('train', self._position(step))
+
+    def report(self, report: 'Report') -> None:
+        """Scores are known."""
+        if report.phase == 'train':
+            self._trained = report.score
+            self._rate = report.steps_per_second
+        else:
+            self.say(
+                'train',
+                f'{self._position(report.step)}  train {self._trained:.1f}  '
+                f'eval {report.score:.1f}  {self._rate:,.0f} steps/s',
+            )
+
+    def _position(self, step: int) -> str:
+        elapsed = time.perf_counter() - self._started
+        total, done = self._phases.steps, step - self._first_step
+        text = f'step {step:,} ({step / total:.0%})'
+        if not done or step >= total:
+            return text
+        left = elapsed * (total - step) / done
+        return f'{text}  {console.duration(left)} left'
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    options = _parse(arguments)
+    terminal = console.on_terminal()
+    with interrupts.Interrupts() as signals:
+        try:
+            directory, config = _open(options, terminal)
+            for _ in train(
+                config,
+                directory,
+                options.env_processes,
+                terminal,
+                signals.call,
+                console.process_start(),
+            ):
+                pass
+        except errors.Cancelled:
+            terminal.say('stopped', f'{directory} is saved; give its timestamp to go on')
+            return 128 + (signals.signal or 0)
+        except errors.UserError as error:
+            print(f'error: {error}', file=sys.stderr)
+            return 1
+    terminal.say('done', f'see tensorboard --logdir {directory}')
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog='python -m agents.scripts.train',
+        description='Train a policy.',
+        epilog=f'Configs: {", ".join(settings.config_names())}.',
+    )
+    parser.add_argument(
+        '--config', required=True, help='a name from configs.py, or file.py:function'
+    )
+    parser.add_argument(
+        '--logdir', default='./logdir', help='directory of all runs (./logdir)'
+    )
+    parser.add_argument(
+        '--timestamp', help='names the run; that of an existing one resumes it'
+    )
+    parser.add_argument('--seed', type=int, help='seed of everything random')
+    parser.add_argument(
+        '--set',
+        action='append',
+        default=[],
+        metavar='KEY=VALUE',
+        help='replace a setting of the config; repeatable',
+    )
+    settings.add_env_processes(parser)
+    return parser.parse_args(arguments)
+
+
+def _open(
+    options: argparse.Namespace, terminal: console.Console
+) -> tuple[pathlib.Path, AttrDict]:
+    """The directory of the run and its settings, told on the terminal."""
+    config = settings.find_config(options.config)()
+    name = options.config.rpartition(':')[2]
+    now = datetime.datetime.now().strftime('%Y%m%dT%H%M%S')
+    directory = pathlib.Path(options.logdir) / f'{options.timestamp or now}-{name}'
+    overrides = [*options.set]
+    if options.seed is not None:
+        overrides.append(f'seed={options.seed}')
+    resumed = settings.is_run(directory)
+    if resumed:
+        config = settings.restored(config, directory)
+    changed = settings.override(config, overrides)
+    terminal.say('agents', f'{name}: {_title(changed)}, seed {changed.seed}')
+    terminal.say('run', f'{directory} ({"resumed" if resumed else "new"})')
+    if options.timestamp and not resumed:
+        terminal.say('', f'no run has the timestamp {options.timestamp} yet')
+    for key in config:
+        if resumed and config[key] != changed[key]:
+            terminal.say('', f'{key}: {config[key]} → {changed[key]}')
+    return directory, changed
+
+
+def _title(config: AttrDict) -> str:
+    env = getattr(config.env, '__name__', config.env)
+    return f'{config.algorithm.upper()} on {env}'
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""Makes videos of a trained policy, and a plot of how it learnt.
+
+    python -m agents.scripts.visualize --logdir logdir/<timestamp>-<config>
+"""
+
+import argparse
+import contextlib
+import csv
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import imageio_ffmpeg
+import numpy as np
+
+import agents
+from agents import tools
+from agents.scripts import environments, settings
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+# Frames per second where the environment does not tell.
+DEFAULT_FPS = 30
+
+
+def visualize(
+    logdir: str | pathlib.Path,
+    outdir: str | pathlib.Path,
+    num_agents: int = 1,
+    num_episodes: int = 1,
+    checkpoint: int | None = None,
+    config: AttrDict | None = None,
+    env_processes: bool = True,
+) -> list[pathlib.Path]:
+    """Write videos of episodes of the most probable actions, and a plot.
+
+    Args:
+        logdir: Directory of the run.
+        outdir: Directory for the files.
+        num_agents: Number of environments that are played at the same time.
+        num_episodes: Number of episodes of each.
+        checkpoint: Training step of a checkpoint, by default the last.
+        config: The configuration, where functions of it were not saved.
+        env_processes: Whether environments have processes of their own.
+
+    Returns:
+        The files.
+    """
+    logdir, outdir = pathlib.Path(logdir), pathlib.Path(outdir)
+    resolved = settings.resolved(logdir, config, ('env', 'network'))
+    outdir.mkdir(parents=True, exist_ok=True)
+    curve = plot(logdir, outdir / 'learning_curve.png')
+    envs = environments.start(
+        environments.constructor(resolved, render_mode='rgb_array'),
+        num_agents,
+        env_processes,
+        resolved.num_workers,
+        (resolved.seed, environments.VIDEO),
+        resolved.worker_timeout,
+    )
+    batch_env = tools.BatchEnv(envs, timeout=resolved.worker_timeout)
+    with contextlib.closing(batch_env):
+        policy = agents.load(logdir, config, checkpoint, num_agents)
+        return [curve, *_play(batch_env, policy, outdir, num_episodes)]
+
+
+def plot(logdir: pathlib.Path, file: pathlib.Path) -> pathlib.Path:
+    """Draw the scores of a run over its training steps."""
+    import matplotlib
+
+    matplotlib.use('agg')
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 3.5), layout='constrained')
+    for phase, label in (('train', 'training'), ('eval', 'evaluation')):
+        steps, scores = _curve(logdir, phase)
+        axes.plot(steps, scores, label=label)
+    axes.set_xlabel('training steps')
+    axes.set_ylabel('score')
+    axes.set_title(logdir.resolve().name)
+    axes.spines[['top', 'right']].set_visible(False)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(file, dpi=150)
+    pyplot.close(figure)
+    return file
+
+
+def _curve(logdir: pathlib.Path, phase: str) -> tuple[list[int], list[float]]:
+    path = logdir / 'progress.csv'
+    if not path.exists():
+        raise errors.ConfigError(f'There is no {path} to plot.')
+    with path.open(newline='') as file:
+        rows = [row for row in csv.DictReader(file) if row['phase'] == phase]
+    rows = [row for row in rows if row['score']]
+    return [int(row['step']) for row in rows], [float(row['score']) for row in rows]
+
+
+def _play(
+    batch_env: Any, policy: Any, outdir: pathlib.Path, num_episodes: int
+) -> Iterator[pathlib.Path]:
+    """Play episodes and write each to a file, which is yielded."""
+    fps = batch_env.metadata.get('render_fps', DEFAULT_FPS)
+    agents_left = {index: num_episodes for index in range(len(batch_env))}
+    videos: dict[int, Video] = {}
+    scores = np.zeros(len(batch_env))
+    observ = batch_env.reset()
+    policy.reset()
+    while agents_left:
+        frames = batch_env.call('render')
+        for agent, left in agents_left.items():
+            if agent not in videos:
+                episode = num_episodes - left
+                file = outdir / f'agent{agent}-episode{episode}.mp4'
+                videos[agent] = Video(file, fps)
+            videos[agent].add(frames[agent])
+        observ, reward, terminated, truncated, _ = batch_env.step(policy(observ))
+        scores += reward
+        done = terminated | truncated
+        policy.reset(done)
+        for agent in np.flatnonzero(done):
+            if agent in agents_left:
+                video = videos.pop(agent)
+                video.close()
+                print(f'{video.file}  score {scores[agent]:.1f}')
+                yield video.file
+                agents_left[agent] -= 1
+                if not agents_left[agent]:
+                    del agents_left[agent]
+        scores[done] = 0
+
+
+class Video:
+    """An MP4 file that frames are added to.
+
+    Args:
+        file: The file.
+        fps: Frames per second.
+    """
+
+    def __init__(self, file: pathlib.Path, fps: float):
+        self.file = file
+        self._fps = fps
+        self._writer: Any = None
+
+    def add(self, frame: Any) -> None:
+        """Add a frame, `[height, width, 3]` bytes."""
+        frame = np.asarray(frame)
+        if frame.ndim != 3 or frame.shape[-1] != 3 or not frame.size:
+            raise errors.EnvError(
+                f'The environment rendered {frame.shape or "nothing"} where a '
+                'frame [height, width, 3] was expected. Its render mode '
+                '"rgb_array" has to return one.'
+            )
+        if self._writer is None:
+            height, width, _ = frame.shape
+            self._writer = imageio_ffmpeg.write_frames(
+                str(self.file),
+                (width, height),
+                fps=self._fps,
+                macro_block_size=2,  # The codec asks for even sizes.
+                ffmpeg_log_level='error',
+            )
+            self._writer.send(None)
+        self._writer.send(np.ascontiguousarray(frame, np.uint8))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    options = _parse(arguments)
+    try:
+        config = settings.find_config(options.config)() if options.config else None
+        files = visualize(
+            options.logdir,
+            options.outdir or options.logdir,
+            options.num_agents,
+            options.num_episodes,
+            options.checkpoint,
+            config,
+            options.env_processes,
+        )
+    except errors.UserError as error:
+        print(f'error: {error}', file=sys.stderr)
+        return 1
+    print(f'{files[0]}')
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog='python -m agents.scripts.visualize',
+        description='Make videos of a trained policy and plot how it learnt.',
+    )
+    parser.add_argument('--logdir', required=True, help='directory of the run')
+    parser.add_argument('--outdir', help='directory for the files (the logdir)')
+    parser.add_argument(
+        '--checkpoint', type=int, help='training step of a checkpoint (the last)'
+    )
+    parser.add_argument(
+        '--config', help='where the run needs functions that were not saved'
+    )
+    parser.add_argument('--num_agents', type=int, default=1, help='environments (1)')
+    parser.add_argument(
+        '--num_episodes', type=int, default=1, help='episodes of each (1)'
+    )
+    settings.add_env_processes(parser)
+    return parser.parse_args(arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

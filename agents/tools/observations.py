@@ -1,0 +1,128 @@
+"""Observations of an environment as rows of arrays."""
+
+import reprlib
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import nested, spaces
+
+
+def zeros(space: gym.Space, rows: int) -> Any:
+    """A nest of arrays for so many observations."""
+    return nested.map(
+        lambda spec: np.zeros((rows, *spec.shape), spec.dtype),
+        spaces.specs(space),
+    )
+
+
+class Writer:
+    """Checks observations of a space and writes them into rows of arrays.
+
+    `write(row, observ)` raises an error that tells what is wrong. Floating-point
+    numbers that are too large become infinite.
+
+    Args:
+        space: The space.
+        arrays: Nest of arrays `[row, ...]`.
+    """
+
+    def __init__(self, space: gym.Space, arrays: Any):
+        self._space = space
+        self._arrays = arrays
+        self._leaves = []
+        self.write = self._define(space, arrays, '')
+
+    def copy_to(self, other: 'Writer') -> None:
+        for mine, others in zip(self._leaves, other._leaves, strict=True):
+            others[:] = mine
+
+    def first_not_finite(self) -> int | None:
+        """The first row in which a floating-point leaf is not finite."""
+        for leaf in self._leaves:
+            if leaf.dtype.kind == 'f':
+                row = first_not_finite(leaf)
+                if row is not None:
+                    return row
+        return None
+
+    def _define(
+        self, space: gym.Space, arrays: Any, path: str
+    ) -> Callable[[int, Any], None]:
+        match space:
+            case gym.spaces.Dict():
+                parts = {
+                    key: self._define(part, arrays[key], f'{path}[{key!r}]')
+                    for key, part in space.items()
+                }
+                return _nest_writer(parts, dict, path)
+            case gym.spaces.Tuple():
+                parts = {
+                    key: self._define(part, arrays[key], f'{path}[{key}]')
+                    for key, part in enumerate(space)
+                }
+                return _nest_writer(parts, tuple, path)
+        self._leaves.append(arrays)
+        return _leaf_writer(space, arrays, path)
+
+
+def _nest_writer(parts: dict, kind: type, path: str) -> Callable[[int, Any], None]:
+    def write(row: int, value: Any) -> None:
+        if not isinstance(value, kind) or len(value) != len(parts):
+            raise TypeError(
+                f'observation{path} should be a {kind.__name__} with '
+                f'{list(parts)}, not {describe(value)}'
+            )
+        for key, write_part in parts.items():
+            if kind is dict and key not in value:
+                raise TypeError(f'observation{path} lacks the key {key!r}')
+            write_part(row, value[key])
+
+    return write
+
+
+def _leaf_writer(
+    space: gym.Space, array: np.ndarray, path: str
+) -> Callable[[int, Any], None]:
+    shape, dtype, start = array.shape[1:], array.dtype, spaces.start(space)
+    count = spaces.count(space)
+    is_float = dtype.kind == 'f'
+    kinds = 'fiub' if is_float else 'iub'
+
+    def write(row: int, value: Any) -> None:
+        if value.__class__ is not np.ndarray:
+            value = np.asarray(value)
+        if value.shape != shape or value.dtype.kind not in kinds:
+            raise TypeError(
+                f'observation{path} should have the shape {shape} and fit '
+                f'{space}, but is {describe(value)}'
+            )
+        if is_float or value.dtype == dtype and count is None:
+            array[row] = value
+            return
+        value = value.astype(np.int64) - start
+        limits = np.iinfo(dtype)
+        low, high = (limits.min, limits.max) if count is None else (0, count - 1)
+        if (value < low).any() or (value > high).any():
+            raise ValueError(
+                f'observation{path} is {value + start}, which is outside of '
+                f'{space}'
+            )
+        array[row] = value
+
+    return write
+
+
+def first_not_finite(rows: np.ndarray) -> int | None:
+    finite = np.isfinite(rows)
+    if finite.all():
+        return None
+    return int(np.argmin(finite.reshape(len(rows), -1).all(1)))
+
+
+def describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f'an array of shape {value.shape} and type {value.dtype}'
+    return f'a {type(value).__name__}: {reprlib.repr(value)}'
