@@ -85,6 +85,8 @@ _add_flags('XLA_FLAGS', '--xla_cpu_prefer_vector_width=512')
 with _quiet(), _hidden('matplotlib'), _no_garbage_collection():
     import tensorflow as tf
 
+tf.get_logger().setLevel('ERROR')
+
 # Traced once for each set of arguments that are not tensors. Inside of a
 # function that is compiled as a whole, such a function becomes part of it.
 compiled = tf.function(jit_compile=True, autograph=False)
