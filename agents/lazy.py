@@ -28,7 +28,9 @@ def exports(
         home = homes[name]
         module = importlib.import_module(f'{package}.{home}')
         value = module if home == name else getattr(module, name)
-        setattr(sys.modules[package], name, value)  # Found directly from now on.
+        setattr(
+            sys.modules[package], name, value
+        )  # Found directly from now on.
         return value
 
     def __dir__() -> list[str]:

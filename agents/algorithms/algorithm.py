@@ -47,3 +47,11 @@ class Algorithm(tf.Module):
             Numbers by name for the log.
         """
         return {}
+
+    def failure(self) -> Exception | None:
+        """Why to give up, if there is reason to; asked after each update."""
+        return None
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        """Tensors by name that are worth a histogram."""
+        return {}

@@ -1,6 +1,7 @@
 """What algorithms share that learn from rollouts of their own policy."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -18,14 +19,18 @@ from agents.parts import (
 )
 from agents.parts.critic import Critic, explained_variance
 from agents.parts.optimizer import Optimizer
-from agents.tools import layout, nested, spaces
+from agents.tools import errors, layout, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.backend import compiled, tf
 from agents.tools.transition import Transition
 
-
 # How many steps of a rollout a summary is of.
 SUMMARY_STEPS = 4096
+
+# How many gradients in a row may be useless.
+MAX_SKIPPED = 20
+
+SCHEDULES = 'constant', 'linear'
 
 
 class Networks(NamedTuple):
@@ -79,11 +84,14 @@ class OnPolicy(Algorithm):
         critic_device: str | None = None,
     ):
         super().__init__()
+        require_choice('learning_rate_schedule', SCHEDULES, config)
         self.config = config
         self.policy = policy.define(
             networks.policy, observ_space, action_space, config
         )
-        self.optimizer = _optimizer(networks.policy, config.learning_rate, config)
+        self.optimizer = _optimizer(
+            networks.policy, config.learning_rate, config
+        )
         self.critic_device = critic_device
         with tf.device(critic_device):
             rate = config.value_learning_rate or config.learning_rate
@@ -92,7 +100,10 @@ class OnPolicy(Algorithm):
                 networks.value, optimizer, num_agents, config.value_clip
             )
         self.reward_normalizer = normalize.NormalizeReward(
-            num_agents, config.normalize_reward, config.discount, config.reward_clip
+            num_agents,
+            config.normalize_reward,
+            config.discount,
+            config.reward_clip,
         )
         self.memory = memory.RolloutMemory(
             _record_specs(observ_space, action_space),
@@ -114,7 +125,10 @@ class OnPolicy(Algorithm):
         # What the last rollout came to, for the log.
         shape = (config.update_every, num_agents)
         self._log = state.variables(
-            {name: tf.zeros(shape) for name in ('value', 'advantage', 'returns')}
+            {
+                name: tf.zeros(shape)
+                for name in ('value', 'advantage', 'returns')
+            }
         )
 
     def restart(self) -> None:
@@ -128,7 +142,9 @@ class OnPolicy(Algorithm):
         distribution, new = self.policy.step(observ, state.read(self._state))
         state.assign(self._state, new)
         count = self._updates * self.config.update_every + self.memory.length
-        action = distribution.sample(random.key(self.config.seed, 'action', count))
+        action = distribution.sample(
+            random.key(self.config.seed, 'action', count)
+        )
         return distributions.unflatten(self.policy.action_space, action)
 
     def experience(
@@ -164,6 +180,18 @@ class OnPolicy(Algorithm):
             self.key('value', rollout, epochs),
             self.learning_rate_scale(rollout),
         )
+
+    def failure(self) -> Exception | None:
+        for optimizer in (self.optimizer, self.critic.optimizer):
+            if int(optimizer.skipped) >= MAX_SKIPPED:
+                return errors.UserError(
+                    f'{int(optimizer.skipped)} gradients in a row were not '
+                    f'finite, the last at the weight {optimizer.culprit()!r}. '
+                    'They have not been applied, but there is no way on. '
+                    'Lower the learning rate, or look at the scale of the '
+                    'rewards and of what the network computes.'
+                )
+        return None
 
     def summary(self) -> dict[str, tf.Tensor]:
         """Tensors by name that are worth a histogram.
@@ -203,7 +231,9 @@ class OnPolicy(Algorithm):
         if self.config.learning_rate_schedule == 'constant':
             return tf.constant(1.0)
         steps = math.prod(rollout.value.shape)
-        progress = tf.cast(rollout.number, tf.float32) * steps / self.config.steps
+        progress = (
+            tf.cast(rollout.number, tf.float32) * steps / self.config.steps
+        )
         return tf.maximum(1.0 - progress, 0.0)
 
     @compiled
@@ -219,7 +249,9 @@ class OnPolicy(Algorithm):
         self.reward_normalizer.update(transition.reward, begins)
         normalized = transition._replace(
             reward=self.reward_normalizer.transform(transition.reward),
-            next_observ=self.policy.normalizer.transform(transition.next_observ),
+            next_observ=self.policy.normalizer.transform(
+                transition.next_observ
+            ),
         )
         observ = self.policy.normalizer.transform(observ)
         number = self._updates.read_value()
@@ -248,9 +280,7 @@ class OnPolicy(Algorithm):
             self.config.gae_lambda,
         )
         target = value + advantage
-        return Rollout(
-            number, observ, begins, action, value, advantage, target
-        )
+        return Rollout(number, observ, begins, action, value, advantage, target)
 
     @compiled
     def _conclude(self, rollout: Rollout) -> dict[str, tf.Tensor]:
@@ -271,7 +301,42 @@ class OnPolicy(Algorithm):
         }
 
 
-def _optimizer(network: Any, learning_rate: float, config: AttrDict) -> Optimizer:
+def require_choice(name: str, choices: Sequence[str], config: AttrDict) -> None:
+    """Refuse a setting that is none of the choices."""
+    if config[name] not in choices:
+        raise errors.ConfigError(
+            f'The setting {name!r} is one of {", ".join(choices)}, not '
+            f'{config[name]!r}.'
+        )
+
+
+def require_minibatches(name: str, network: Any, config: AttrDict) -> None:
+    """Refuse a size of minibatches that a rollout cannot be divided into.
+
+    Args:
+        name: The setting that has the size.
+        network: The network to be trained on minibatches.
+        config: Settings.
+    """
+    size, steps, agents = config[name], config.update_every, config.num_agents
+    if size < 1 or steps * agents % size:
+        raise errors.ConfigError(
+            f'A rollout of num_agents={agents} × update_every={steps} = '
+            f'{steps * agents} rows cannot be divided into minibatches of '
+            f'{name}={size}. Choose a divisor, such as '
+            f'{math.gcd(steps * agents, max(size, 1))}.'
+        )
+    if sequences.is_recurrent(network) and size % steps:
+        raise errors.ConfigError(
+            f'A recurrent network is trained on whole sequences, so {name}='
+            f'{size} has to be a multiple of update_every={steps}, such as '
+            f'{steps}.'
+        )
+
+
+def _optimizer(
+    network: Any, learning_rate: float, config: AttrDict
+) -> Optimizer:
     return Optimizer(
         network.trainable_variables,
         learning_rate,

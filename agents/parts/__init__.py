@@ -1,1 +1,1 @@
-"""What algorithms share: distributions, returns, normalizers, memory, updates."""
+"""What algorithms share: distributions, returns, normalizers, updates."""

@@ -79,7 +79,12 @@ class Critic(tf.Module):
             key: Random key.
             learning_rate_scale: Factor of the learning rate.
         """
-        steps = {'observ': observ, 'begins': begins, 'old': value, 'target': target}
+        steps = {
+            'observ': observ,
+            'begins': begins,
+            'old': value,
+            'target': target,
+        }
         rows = sequences.to_rows(self.network, steps, state.read(self._state))
 
         def minibatch_step(rows: Any) -> dict[str, tf.Tensor]:
@@ -90,7 +95,10 @@ class Critic(tf.Module):
                     self.network, steps['observ'], steps['begins'], before
                 )
                 return value_loss(
-                    value[..., 0], steps['target'], steps['old'], self._clip_range
+                    value[..., 0],
+                    steps['target'],
+                    steps['old'],
+                    self._clip_range,
                 )
 
             return self.optimizer.minimize(loss, learning_rate_scale)
@@ -112,7 +120,7 @@ def value_loss(
     old_value: tf.Tensor,
     clip_range: float | None,
 ) -> tf.Tensor:
-    """½ E[(R − V)²], optionally the worse of that and with V kept near V_old."""
+    """½ E[(R − V)²], or the worse of that and with V kept near V_old."""
     error = (target - value) ** 2
     if clip_range is not None:
         change = tf.clip_by_value(value - old_value, -clip_range, clip_range)

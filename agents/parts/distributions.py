@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from agents.parts import random
+from agents.tools import spaces
 from agents.tools.backend import tf
 
 
@@ -38,7 +39,7 @@ class Gaussian(NamedTuple):
         each = self.log_std + 0.5 * math.log(2 * math.pi * math.e)
         return tf.reduce_sum(tf.broadcast_to(each, self.mean.shape), -1)
 
-    def kl(self, other: 'Gaussian') -> tf.Tensor:
+    def kl(self, other: Any) -> tf.Tensor:
         """Σ ln σ₂/σ₁ + (σ₁² + (μ₁ − μ₂)²) / 2σ₂² − ½."""
         precision = tf.exp(-2 * other.log_std)
         squares = tf.exp(2 * self.log_std) + (self.mean - other.mean) ** 2
@@ -70,7 +71,7 @@ class Categorical(NamedTuple):
         log_probs = tf.nn.log_softmax(self.logits)
         return -tf.reduce_sum(tf.exp(log_probs) * log_probs, -1)
 
-    def kl(self, other: 'Categorical') -> tf.Tensor:
+    def kl(self, other: Any) -> tf.Tensor:
         """Σ p₁ (ln p₁ − ln p₂)."""
         log_probs = tf.nn.log_softmax(self.logits)
         log_ratio = log_probs - tf.nn.log_softmax(other.logits)
@@ -98,7 +99,7 @@ class Bernoulli(NamedTuple):
     def entropy(self) -> tf.Tensor:
         return tf.reduce_sum(self._mean_of(self.logits, self.logits), -1)
 
-    def kl(self, other: 'Bernoulli') -> tf.Tensor:
+    def kl(self, other: Any) -> tf.Tensor:
         cross = self._mean_of(self.logits, other.logits)
         return tf.reduce_sum(cross, -1) - self.entropy()
 
@@ -120,7 +121,9 @@ class Product(NamedTuple):
         return tf.stack([part.mode for part in self.parts], -1)
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
-        keys = [key + tf.constant([index, 0]) for index in range(len(self.parts))]
+        keys = [
+            key + tf.constant([index, 0]) for index in range(len(self.parts))
+        ]
         samples = [p.sample(k) for p, k in zip(self.parts, keys, strict=True)]
         return tf.stack(samples, -1)
 
@@ -133,7 +136,7 @@ class Product(NamedTuple):
     def entropy(self) -> tf.Tensor:
         return tf.add_n([part.entropy() for part in self.parts])
 
-    def kl(self, other: 'Product') -> tf.Tensor:
+    def kl(self, other: Any) -> tf.Tensor:
         pairs = zip(self.parts, other.parts, strict=True)
         return tf.add_n([mine.kl(others) for mine, others in pairs])
 
@@ -179,12 +182,13 @@ def flatten(space: gym.Space, action: Any) -> tf.Tensor:
     """Bring actions of any shape into the one that distributions are over."""
     if isinstance(space, gym.spaces.Discrete):
         return action
-    lead = action.shape[: action.shape.rank - len(space.shape)]
-    return tf.reshape(action, [*lead, math.prod(space.shape)])
+    shape = spaces.shape(space)
+    lead = action.shape[: action.shape.rank - len(shape)]
+    return tf.reshape(action, [*lead, math.prod(shape)])
 
 
 def unflatten(space: gym.Space, action: tf.Tensor) -> tf.Tensor:
     """Bring values of a distribution into the shape of the space."""
     if isinstance(space, gym.spaces.Discrete):
         return action
-    return tf.reshape(action, [*action.shape[:-1], *space.shape])
+    return tf.reshape(action, [*action.shape[:-1], *spaces.shape(space)])

@@ -23,7 +23,9 @@ class RolloutMemory(tf.Module):
         self._layout = layout.Layout(specs)
         self._step = tf.Variable(0, trainable=False)
         self._matrices = [
-            tf.Variable(tf.zeros((steps, num_agents, width), kind), trainable=False)
+            tf.Variable(
+                tf.zeros((steps, num_agents, width), kind), trainable=False
+            )
             for kind, width in self._layout.groups
         ]
 

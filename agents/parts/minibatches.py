@@ -54,7 +54,9 @@ def train(
                 [_rows(x, number * batch_size, batch_size) for x in shuffled]
             )
             metrics = minibatch_step(minibatch)
-            return number + 1, sums + tf.stack([metrics[name] for name in names])
+            return number + 1, sums + tf.stack(
+                [metrics[name] for name in names]
+            )
 
         _, sums = tf.while_loop(
             lambda number, _: number < count,

@@ -10,7 +10,10 @@ from agents.tools.backend import tf
 
 
 def define(
-    network: Any, observ_space: gym.Space, action_space: gym.Space, config: AttrDict
+    network: Any,
+    observ_space: gym.Space,
+    action_space: gym.Space,
+    config: AttrDict,
 ) -> 'Policy':
     """Make a policy with the normalizer that a configuration asks for."""
     normalizer = normalize.NormalizeObserv(

@@ -58,9 +58,9 @@ def discounted_return(
 ) -> tf.Tensor:
     """The sum of discounted rewards until the episode or the rollout ends.
 
-        Rₜ = rₜ + γ Rₜ₊₁          within an episode,
-        Rₜ = rₜ                   where it is terminated,
-        Rₜ = rₜ + γ V(s′ₜ)        where it or the rollout is cut off.
+    Rₜ = rₜ + γ Rₜ₊₁          within an episode,
+    Rₜ = rₜ                   where it is terminated,
+    Rₜ = rₜ + γ V(s′ₜ)        where it or the rollout is cut off.
     """
     _require_alike(reward, next_value, terminated, done)
     last = tf.range(reward.shape[0])[:, None] == reward.shape[0] - 1
@@ -79,8 +79,8 @@ def fixed_step_return(
 ) -> tf.Tensor:
     """The n-step return: `window` rewards, then the value of the successor.
 
-        Rₜ⁽¹⁾ = rₜ + γ (1 − terminatedₜ) V(s′ₜ)
-        Rₜ⁽ⁿ⁾ = rₜ + γ Rₜ₊₁⁽ⁿ⁻¹⁾   unless the episode or the rollout ends at t
+    Rₜ⁽¹⁾ = rₜ + γ (1 − terminatedₜ) V(s′ₜ)
+    Rₜ⁽ⁿ⁾ = rₜ + γ Rₜ₊₁⁽ⁿ⁻¹⁾   unless the episode or the rollout ends at t
     """
     _require_alike(reward, next_value, terminated, done)
     last = tf.range(reward.shape[0])[:, None] == reward.shape[0] - 1
@@ -148,4 +148,6 @@ def _backward(summand: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
 def _require_alike(*tensors: tf.Tensor) -> None:
     shapes = {tuple(tensor.shape) for tensor in tensors}
     if len(shapes) > 1 or len(*shapes) != 2:
-        raise ValueError(f'Expected shapes [time, agent] all alike, not {shapes}.')
+        raise ValueError(
+            f'Expected shapes [time, agent] all alike, not {shapes}.'
+        )

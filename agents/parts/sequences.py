@@ -88,10 +88,10 @@ def _scan(
     first = time_step((None, state), at(0))
     if begins.shape[0] == 1:
         return nested.map(lambda x: x[None], first)
-    others = tf.scan(time_step, at(slice(1, None)), first, parallel_iterations=1)
-    return nested.map(
-        lambda x, xs: tf.concat([x[None], xs], 0), first, others
+    others = tf.scan(
+        time_step, at(slice(1, None)), first, parallel_iterations=1
     )
+    return nested.map(lambda x, xs: tf.concat([x[None], xs], 0), first, others)
 
 
 def to_rows(network: Any, steps: Any, state: Any) -> Any:

@@ -111,6 +111,19 @@ def reinforce(**settings: Any) -> AttrDict:
     )
 
 
+def mujoco(env: str, **settings: Any) -> AttrDict:
+    """What suits the locomotion of MuJoCo; install `agents[mujoco]`."""
+    defaults = {
+        'steps': 1_000_000,
+        'num_agents': 32,
+        'update_every': 64,
+        'learning_rate_schedule': 'linear',
+        'init_std': 0.6,
+        'eval_every': 100_000,
+    }
+    return ppo(env=env, **{**defaults, **settings})
+
+
 def _define(settings: dict, **defaults: Any) -> AttrDict:
     """The defaults with an experiment's settings; unknown ones are refused."""
     return AttrDict({**default(), **defaults}).copy(**settings)
@@ -135,13 +148,14 @@ def pendulum() -> AttrDict:
     return ppo(
         env='Pendulum-v1',
         max_length=200,
-        steps=300_000,
-        num_agents=4,
-        update_every=512,
-        update_epochs=10,
+        num_agents=16,
+        steps=200_000,
+        update_every=128,
+        batch_size=128,
         eval_every=20_000,
-        discount=0.9,
+        discount=0.95,
         learning_rate=1e-3,
+        learning_rate_schedule='linear',
     )
 
 
@@ -150,11 +164,10 @@ def cartpole() -> AttrDict:
         env='CartPole-v1',
         max_length=500,
         steps=100_000,
-        num_agents=8,
         update_every=32,
-        batch_size=256,
         update_epochs=20,
-        eval_every=10_000,
+        batch_size=256,
+        eval_every=5_000,
         discount=0.98,
         gae_lambda=0.8,
         learning_rate=1e-3,
@@ -162,5 +175,76 @@ def cartpole() -> AttrDict:
     )
 
 
+def cartpole_reinforce() -> AttrDict:
+    return reinforce(
+        env='CartPole-v1',
+        max_length=500,
+        steps=500_000,
+        update_every=64,
+        eval_every=25_000,
+        discount=0.98,
+        learning_rate=5e-3,
+        learning_rate_schedule='linear',
+    )
+
+
+def acrobot() -> AttrDict:
+    return ppo(
+        env='Acrobot-v1',
+        max_length=500,
+        num_agents=16,
+        steps=200_000,
+        update_every=128,
+        batch_size=128,
+        eval_every=20_000,
+        learning_rate=1e-3,
+        learning_rate_schedule='linear',
+    )
+
+
+def mountain_car_continuous() -> AttrDict:
+    return ppo(
+        env='MountainCarContinuous-v0',
+        max_length=999,
+        num_agents=16,
+        steps=300_000,
+        update_every=256,
+        batch_size=256,
+        eval_every=30_000,
+        discount=0.999,
+        learning_rate=1e-3,
+        learning_rate_schedule='linear',
+        init_std=2.0,
+    )
+
+
+def reacher() -> AttrDict:
+    return mujoco('Reacher-v5', max_length=50, discount=0.9)
+
+
 def cheetah() -> AttrDict:
-    return ppo(env='HalfCheetah-v5')
+    return mujoco('HalfCheetah-v5')
+
+
+def walker() -> AttrDict:
+    return mujoco('Walker2d-v5')
+
+
+def hopper() -> AttrDict:
+    return mujoco('Hopper-v5')
+
+
+def ant() -> AttrDict:
+    return mujoco('Ant-v5')
+
+
+def swimmer() -> AttrDict:
+    return mujoco('Swimmer-v5', discount=0.9999)
+
+
+def humanoid() -> AttrDict:
+    return mujoco('Humanoid-v5', steps=5_000_000)
+
+
+def inverted_double_pendulum() -> AttrDict:
+    return mujoco('InvertedDoublePendulum-v5')

@@ -59,7 +59,11 @@ def duration(seconds: float) -> str:
     """Hours, minutes and seconds, as in 1:02:03."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f'{hours}:{minutes:02}:{seconds:02}' if hours else f'{minutes}:{seconds:02}'
+    return (
+        f'{hours}:{minutes:02}:{seconds:02}'
+        if hours
+        else f'{minutes}:{seconds:02}'
+    )
 
 
 def process_start() -> float:

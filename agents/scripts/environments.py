@@ -9,7 +9,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import gymnasium as gym
 import numpy as np

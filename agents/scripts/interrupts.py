@@ -37,7 +37,9 @@ class Interrupts:
         os.set_blocking(self._write, False)
         for number in SIGNALS:
             self._before[number] = signal.signal(number, lambda *_: None)
-        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._wakeup = signal.set_wakeup_fd(
+            self._write, warn_on_full_buffer=False
+        )
         threading.Thread(target=self._listen, daemon=True).start()
         return self
 

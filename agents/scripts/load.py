@@ -95,8 +95,7 @@ class LoadedPolicy:
             deterministic: Take the most probable action rather than sample.
         """
         for row in range(self._count):
-            own = nested.map(lambda x: x[row], observ) if self._batched else observ  # noqa: B023
-            self._writer.write(row, own)
+            self._writer.write(row, self._row(observ, row))
         inputs = nested.map(tf.constant, self._observ)
         action = self._act(inputs, tf.constant(self._begins), deterministic)
         self._begins[:] = False
@@ -104,13 +103,22 @@ class LoadedPolicy:
         actions = actions.astype(self.action_space.dtype)
         return actions if self._batched else actions[0]
 
+    def _row(self, observ: Any, row: int) -> Any:
+        if not self._batched:
+            return observ
+        return nested.map(lambda leaf: leaf[row], observ)
+
     @tf.function(autograph=False)
-    def _act(self, observ: Any, begins: tf.Tensor, deterministic: bool) -> tf.Tensor:
+    def _act(
+        self, observ: Any, begins: tf.Tensor, deterministic: bool
+    ) -> tf.Tensor:
         before = sequences.forget(state.read(self._state), begins)
         distribution, after = self._policy.step(observ, before)
         state.assign(self._state, after)
         key = random.key(self._seed, 'loaded', self._calls)
         self._calls.assign_add(1)
-        action = distribution.mode if deterministic else distribution.sample(key)
+        action = (
+            distribution.mode if deterministic else distribution.sample(key)
+        )
         action = distributions.unflatten(self.action_space, action)
         return bounds.to_bounds(action, self.action_space)

@@ -24,9 +24,7 @@ from agents.algorithms.on_policy import Networks
 from agents.parts import distributions, sequences
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.backend import tf
-
-keras = tf.keras
+from agents.tools.backend import keras, tf
 
 
 def feed_forward_gaussian(
@@ -40,7 +38,7 @@ def feed_forward_gaussian(
     policy = [
         Flatten(observ_space),
         *_dense_layers(config.policy_layers, config.activation),
-        GaussianHead(math.prod(action_space.shape), config),
+        GaussianHead(math.prod(spaces.shape(action_space)), config),
     ]
     return Networks(keras.Sequential(policy), _value(observ_space, config))
 
@@ -66,16 +64,16 @@ def feed_forward_categorical(
 def recurrent_gaussian(
     observ_space: gym.Space, action_space: gym.Space, config: AttrDict
 ) -> Networks:
-    """Like `feed_forward_gaussian` with a gated recurrent unit at the end."""
+    """Like `feed_forward_gaussian` with a gated recurrent unit."""
     _require_actions(action_space, [gym.spaces.Box], 'recurrent_categorical')
-    head = GaussianHead(math.prod(action_space.shape), config)
+    head = GaussianHead(math.prod(spaces.shape(action_space)), config)
     return _recurrent(observ_space, head, config)
 
 
 def recurrent_categorical(
     observ_space: gym.Space, action_space: gym.Space, config: AttrDict
 ) -> Networks:
-    """Like `feed_forward_categorical` with a gated recurrent unit at the end."""
+    """Like `feed_forward_categorical` with a gated recurrent unit."""
     _require_actions(action_space, COUNTED, 'recurrent_gaussian')
     size = distributions.output_size(action_space)
     head = _output(size, config.init_output_factor)
@@ -92,7 +90,11 @@ NETWORKS = {
     )
 }
 
-COUNTED = [gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary]
+COUNTED = [
+    gym.spaces.Discrete,
+    gym.spaces.MultiDiscrete,
+    gym.spaces.MultiBinary,
+]
 
 
 class Flatten(keras.layers.Layer):
@@ -163,7 +165,9 @@ class Recurrent(keras.Model):
         self._cell = keras.layers.GRUCell(config.recurrent_units)
         self._head = head
 
-    def call(self, observ: Any, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def call(
+        self, observ: Any, state: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         output, (state,) = self._cell(self._features(observ), [state])
         return self._head(output), state
 
@@ -178,7 +182,9 @@ def define(
     function = config.network
     if function is None:
         box = isinstance(action_space, gym.spaces.Box)
-        function = 'feed_forward_gaussian' if box else 'feed_forward_categorical'
+        function = (
+            'feed_forward_gaussian' if box else 'feed_forward_categorical'
+        )
     if not callable(function):
         if function not in NETWORKS:
             raise errors.ConfigError(
@@ -219,7 +225,9 @@ def _value(observ_space: gym.Space, config: AttrDict) -> keras.Model:
     return keras.Sequential([Flatten(observ_space), *layers, _output(1, 1.0)])
 
 
-def _dense_layers(sizes: list[int], activation: str) -> list[keras.layers.Layer]:
+def _dense_layers(
+    sizes: list[int], activation: str
+) -> list[keras.layers.Layer]:
     return [
         keras.layers.Dense(
             size,
@@ -248,7 +256,8 @@ def _leaf_spaces(space: gym.Space) -> list[gym.Space]:
 
 def _require_actions(space: gym.Space, kinds: list[type], other: str) -> None:
     if not isinstance(space, tuple(kinds)):
+        names = ', '.join(kind.__name__ for kind in kinds)
         raise errors.ConfigError(
-            f'The network is for actions of {", ".join(k.__name__ for k in kinds)}'
-            f', not {space}; use {other!r}.'
+            f'The network is for actions of {names}, not {space}; use '
+            f'{other!r}.'
         )

@@ -24,21 +24,21 @@ MAX_DEPTH = 10
 
 
 def find_config(name: str) -> Callable[[], AttrDict]:
-    """Find a function of `configs.py`, or one of a file as `file.py:function`."""
+    """Find a function of `configs.py`, or of a file as `file.py:function`."""
     if ':' in name:
         return _find_in_file(*name.rsplit(':', 1))
     known = config_names()
     if name not in known:
         raise errors.ConfigError(
-            f'There is no config {name!r}{errors.nearest(name, known)} There are '
-            f'{", ".join(known)}; your own is --config=file.py:function.'
+            f'There is no config {name!r}{errors.nearest(name, known)} There '
+            f'are {", ".join(known)}; your own is --config=file.py:function.'
         )
     return getattr(configs, name)
 
 
 def config_names() -> list[str]:
     """The experiments of `configs.py`."""
-    helpers = ('default', 'ppo', 'reinforce')
+    helpers = ('default', 'ppo', 'reinforce', 'mujoco')
     return [
         name
         for name, value in vars(configs).items()
@@ -70,7 +70,9 @@ def override(config: AttrDict, settings: Sequence[str]) -> AttrDict:
     return config.copy(**changes)
 
 
-def save_config(config: Mapping[str, Any], directory: pathlib.Path) -> None:
+def save_config(
+    config: Mapping[str, Any], directory: str | pathlib.Path
+) -> None:
     """Write a configuration as plain values.
 
     A function, such as that of an environment, is written as a text that
@@ -176,7 +178,9 @@ def is_function(value: Any) -> bool:
 def _find_in_file(file: str, name: str) -> Callable[[], AttrDict]:
     path = pathlib.Path(file)
     if not path.exists():
-        raise errors.ConfigError(f'There is no file {file!r} to take {name!r} from.')
+        raise errors.ConfigError(
+            f'There is no file {file!r} to take {name!r} from.'
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise errors.ConfigError(f'{file!r} is not a Python file.')
@@ -231,14 +235,18 @@ def _parse(text: str, source: str = 'The value') -> Any:
     try:
         value = _yaml().load(text)
     except ruamel.yaml.error.YAMLError as error:
-        raise errors.ConfigError(f'{source} is not plain YAML: {error}') from None
+        raise errors.ConfigError(
+            f'{source} is not plain YAML: {error}'
+        ) from None
     except RecursionError:
         raise errors.ConfigError(f'{source} is nested too deeply.') from None
     _require_plain(value, source, [0], 0)
     return value
 
 
-def _require_plain(value: Any, source: str, count: list[int], depth: int) -> None:
+def _require_plain(
+    value: Any, source: str, count: list[int], depth: int
+) -> None:
     count[0] += 1
     if depth > MAX_DEPTH or count[0] > MAX_VALUES:
         raise errors.ConfigError(f'{source} is too deep or too large.')
@@ -259,5 +267,5 @@ def _require_plain(value: Any, source: str, count: list[int], depth: int) -> Non
 def _yaml() -> ruamel.yaml.YAML:
     yaml = ruamel.yaml.YAML(typ='safe', pure=True)
     yaml.default_flow_style = None
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.sort_base_mapping_type_on_output = False
     return yaml

@@ -1,6 +1,6 @@
 """Trains a policy.
 
-    python -m agents.scripts.train --config=pendulum
+python -m agents.scripts.train --config=pendulum
 """
 
 import argparse
@@ -67,7 +67,7 @@ def train(
         for env in envs:
             stack.callback(env.close)
             on_cancel(env.cancel)
-        graph = utility.define_simulation_graph(*envs, config)
+        graph = utility.define_simulation_graph(envs[0], envs[1], config)
         loop = _define_loop(graph, config, phases, status, began)
         saver = None
         if logdir:
@@ -124,7 +124,7 @@ def _start(
         )
     ]
     status.say('tensorflow', 'importing')
-    importlib.import_module('agents.tools.backend')
+    importlib.import_module('agents.tools.backend').use_threads(1)
     batches = []
     with contextlib.ExitStack() as stack:
         for each in envs:
@@ -132,7 +132,10 @@ def _start(
             stack.callback(batches[-1].close)
         stack.pop_all()
     if env_processes:
-        status.say('workers', f'{len(envs[0])} for training, {len(envs[1])} for evaluation are up')
+        status.say(
+            'workers',
+            f'{len(envs[0])} for training and {len(envs[1])} for evaluation up',
+        )
     return [tools.InGraphBatchEnv(batch) for batch in batches]
 
 
@@ -229,7 +232,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ):
                 pass
         except errors.Cancelled:
-            terminal.say('stopped', f'{directory} is saved; give its timestamp to go on')
+            terminal.say(
+                'stopped', f'{directory} is saved; give its timestamp to go on'
+            )
             return 128 + (signals.signal or 0)
         except errors.UserError as error:
             print(f'error: {error}', file=sys.stderr)
@@ -245,7 +250,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         epilog=f'Configs: {", ".join(settings.config_names())}.',
     )
     parser.add_argument(
-        '--config', required=True, help='a name from configs.py, or file.py:function'
+        '--config',
+        required=True,
+        help='a name from configs.py, or file.py:function',
     )
     parser.add_argument(
         '--logdir', default='./logdir', help='directory of all runs (./logdir)'
@@ -272,7 +279,9 @@ def _open(
     config = settings.find_config(options.config)()
     name = options.config.rpartition(':')[2]
     now = datetime.datetime.now().strftime('%Y%m%dT%H%M%S')
-    directory = pathlib.Path(options.logdir) / f'{options.timestamp or now}-{name}'
+    directory = (
+        pathlib.Path(options.logdir) / f'{options.timestamp or now}-{name}'
+    )
     overrides = [*options.set]
     if options.seed is not None:
         overrides.append(f'seed={options.seed}')

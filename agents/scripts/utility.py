@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import pathlib
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,9 @@ def define_batch_env(
     **settings: Any,
 ) -> 'InGraphBatchEnv':
     """Make a batch of environments in the graph; see `environments.start`."""
-    envs = environments.start(constructor, num_agents, env_processes, **settings)
+    envs = environments.start(
+        constructor, num_agents, env_processes, **settings
+    )
     return tools.InGraphBatchEnv(tools.BatchEnv(envs))
 
 
@@ -68,17 +69,8 @@ def define_simulation_graph(
     )
     actor = Actor(algo.policy, len(eval_env))
     scores = simulation.EpisodeScores(len(batch_env))
+    train = simulation.training(batch_env, algo, scores, config.update_every)
     eval_scores = simulation.EpisodeScores(len(eval_env))
-
-    @tf.function(autograph=False)
-    def rollout():
-        simulation.rollout(batch_env, algo, scores, config.update_every)
-
-    def train():
-        rollout()
-        started = time.perf_counter()
-        metrics = algo.update()
-        return {**metrics, **scores.clear(), 'update_seconds': time.perf_counter()-started}
 
     @tf.function(autograph=False, jit_compile=eval_env.compiled)
     def evaluate() -> dict[str, tf.Tensor]:
@@ -92,8 +84,8 @@ def define_simulation_graph(
 
     return AttrDict(
         algo=algo,
-        train=lambda reset: _call(train, batch_env),
-        eval=lambda reset: _call(evaluate, eval_env),
+        train=lambda _: _call(train, batch_env, algo.failure),
+        eval=lambda _: _call(evaluate, eval_env),
         restart=restart,
         variables=weights.named_variables({'algo': algo, 'scores': scores}),
     )
@@ -121,7 +113,9 @@ def last_checkpoint(logdir: Path | None) -> int | None:
     """The training step of the last checkpoint of a run, without TensorFlow."""
     if logdir is None or not (pathlib.Path(logdir) / CHECKPOINTS).is_dir():
         return None
-    names = [path.name for path in (pathlib.Path(logdir) / CHECKPOINTS).iterdir()]
+    names = [
+        path.name for path in (pathlib.Path(logdir) / CHECKPOINTS).iterdir()
+    ]
     return max([int(name) for name in names if name.isdigit()], default=None)
 
 
@@ -144,7 +138,9 @@ def locked(logdir: Path) -> Iterator[None]:
         pathlib.Path(logdir).mkdir(parents=True, exist_ok=True)
         file = open(pathlib.Path(logdir) / 'lock', 'w')
     except OSError as error:
-        raise errors.ConfigError(f'Cannot write to {logdir}: {error}.') from error
+        raise errors.ConfigError(
+            f'Cannot write to {logdir}: {error}.'
+        ) from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -172,16 +168,23 @@ def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
         raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
 
 
-def _call(operation: Callable[[], Mapping[str, Any]], batch_env: Any) -> dict:
-    """Run an operation, or raise what an environment raised within it."""
+def _call(
+    operation: Callable[[], Mapping[str, Any]],
+    batch_env: Any,
+    failure: Callable[[], Exception | None] = lambda: None,
+) -> dict[str, float]:
+    """Run an operation, or raise what went wrong within the graph."""
     before = batch_env.seconds
     try:
         results = operation()
     except Exception:
-        failure = batch_env.failure()
-        if failure is None:
+        error = batch_env.failure()
+        if error is None:
             raise
-        raise failure from None
+        raise error from None
+    error = failure()
+    if error is not None:
+        raise error
     numbers = {name: float(value) for name, value in results.items()}
     numbers['env_seconds'] = batch_env.seconds - before
     return numbers

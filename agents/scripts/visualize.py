@@ -1,6 +1,6 @@
 """Makes videos of a trained policy, and a plot of how it learnt.
 
-    python -m agents.scripts.visualize --logdir logdir/<timestamp>-<config>
+python -m agents.scripts.visualize --logdir logdir/<timestamp>-<config>
 """
 
 import argparse
@@ -94,7 +94,9 @@ def _curve(logdir: pathlib.Path, phase: str) -> tuple[list[int], list[float]]:
     with path.open(newline='') as file:
         rows = [row for row in csv.DictReader(file) if row['phase'] == phase]
     rows = [row for row in rows if row['score']]
-    return [int(row['step']) for row in rows], [float(row['score']) for row in rows]
+    return [int(row['step']) for row in rows], [
+        float(row['score']) for row in rows
+    ]
 
 
 def _play(
@@ -102,7 +104,7 @@ def _play(
 ) -> Iterator[pathlib.Path]:
     """Play episodes and write each to a file, which is yielded."""
     fps = batch_env.metadata.get('render_fps', DEFAULT_FPS)
-    agents_left = {index: num_episodes for index in range(len(batch_env))}
+    agents_left = dict.fromkeys(range(len(batch_env)), num_episodes)
     videos: dict[int, Video] = {}
     scores = np.zeros(len(batch_env))
     observ = batch_env.reset()
@@ -115,11 +117,13 @@ def _play(
                 file = outdir / f'agent{agent}-episode{episode}.mp4'
                 videos[agent] = Video(file, fps)
             videos[agent].add(frames[agent])
-        observ, reward, terminated, truncated, _ = batch_env.step(policy(observ))
+        observ, reward, terminated, truncated, _ = batch_env.step(
+            policy(observ)
+        )
         scores += reward
         done = terminated | truncated
         policy.reset(done)
-        for agent in np.flatnonzero(done):
+        for agent in np.flatnonzero(done).tolist():
             if agent in agents_left:
                 video = videos.pop(agent)
                 video.close()
@@ -174,7 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     options = _parse(arguments)
     try:
-        config = settings.find_config(options.config)() if options.config else None
+        config = (
+            settings.find_config(options.config)() if options.config else None
+        )
         files = visualize(
             options.logdir,
             options.outdir or options.logdir,
@@ -199,12 +205,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument('--logdir', required=True, help='directory of the run')
     parser.add_argument('--outdir', help='directory for the files (the logdir)')
     parser.add_argument(
-        '--checkpoint', type=int, help='training step of a checkpoint (the last)'
+        '--checkpoint',
+        type=int,
+        help='training step of a checkpoint (the last)',
     )
     parser.add_argument(
         '--config', help='where the run needs functions that were not saved'
     )
-    parser.add_argument('--num_agents', type=int, default=1, help='environments (1)')
+    parser.add_argument(
+        '--num_agents', type=int, default=1, help='environments (1)'
+    )
     parser.add_argument(
         '--num_episodes', type=int, default=1, help='episodes of each (1)'
     )

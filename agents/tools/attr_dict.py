@@ -83,7 +83,7 @@ class AttrDict(dict):
             self._require_unlocked(key)
         super().update(entries)
 
-    def __ior__(self, other: Any) -> 'AttrDict':
+    def __ior__(self, other: Any) -> 'AttrDict':  # type: ignore[misc]
         self.update(other)
         return self
 

@@ -83,6 +83,7 @@ _add_flags('XLA_FLAGS', '--xla_cpu_prefer_vector_width=512')
 
 # Keras imports all of pyplot, a fifth of the time, for a gallery of images.
 with _quiet(), _hidden('matplotlib'), _no_garbage_collection():
+    import keras
     import tensorflow as tf
 
 tf.get_logger().setLevel('ERROR')
@@ -140,4 +141,11 @@ def use_threads(count: int) -> None:
             tf.config.threading.set_intra_op_parallelism_threads(count)
 
 
-__all__ = ['SECOND_DEVICE', 'compiled', 'tf', 'together', 'use_threads']
+__all__ = [
+    'SECOND_DEVICE',
+    'compiled',
+    'keras',
+    'tf',
+    'together',
+    'use_threads',
+]

@@ -1,5 +1,6 @@
 """Several environments that are stepped as one."""
 
+import functools
 import itertools
 import threading
 import time
@@ -63,7 +64,7 @@ class BatchEnv:
             raise
         self.observation_space = self._members[0].observation_space
         self.action_space = self._members[0].action_space
-        self._actions_shape = (len(self), *self.action_space.shape)
+        self._actions_shape = (len(self), *spaces.shape(self.action_space))
         self._choices = spaces.count(self.action_space)
         self._reply = block.reply_layout(self.observation_space)
         ends = itertools.accumulate(map(len, self._members), initial=0)
@@ -104,7 +105,7 @@ class BatchEnv:
         return nested.map(lambda leaf: leaf[everywhere], observ)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> list:
-        """Call a method of every environment, all processes at the same time."""
+        """Call a method of every environment, the processes in parallel."""
         results: dict[int, Any] = {}
         for turn in range(max(map(len, self._members))):
             promises = {
@@ -229,13 +230,17 @@ def _members(envs: Sequence[gym.Env | Member]) -> list[Member]:
     for ready, group in itertools.groupby(
         envs, lambda env: isinstance(env, Member)
     ):
-        found = list(group)
+        found: list[Any] = list(group)
         if not ready:
-            constructors = [lambda env=env: env for env in found]
+            constructors = [functools.partial(_same, env) for env in found]
             found = [env_slice.EnvSlice(constructors, first=first)]
         members.extend(found)
-        first += sum(map(len, found))
+        first += sum(len(member) for member in found)
     return members
+
+
+def _same(env: gym.Env) -> gym.Env:
+    return env
 
 
 def _attach(member: Member) -> block.Block:

@@ -8,7 +8,9 @@ import numpy as np
 from agents.tools import layout, spaces
 
 HEADER = 64  # Bytes before a block, for the index of the current environment.
-ALIGNMENT = 64  # Bytes; a cache line, so that rows of two writers never share one.
+ALIGNMENT = (
+    64  # Bytes; a cache line, so that rows of two writers never share one.
+)
 
 
 def request_layout(action_space: gym.Space) -> layout.Layout:
@@ -64,7 +66,10 @@ class Block:
                 for kind, width in rows.groups
             ]
 
-        request, reply = request_layout(action_space), reply_layout(observ_space)
+        request, reply = (
+            request_layout(action_space),
+            reply_layout(observ_space),
+        )
         self.request = request.views(allocate(request))
         self.matrices = allocate(reply)
         self.reply = reply.views(self.matrices)

@@ -56,7 +56,9 @@ class EnvSlice:
     def attach(self, memory: block.Block) -> None:
         """Use a block for requests and replies from now on."""
         self._request, self._reply = memory.request, memory.reply
-        self._observ = observations.Writer(self.observation_space, self._reply['observ'])
+        self._observ = observations.Writer(
+            self.observation_space, self._reply['observ']
+        )
         self._next_observ = observations.Writer(
             self.observation_space, self._reply['next_observ']
         )
@@ -104,7 +106,7 @@ class EnvSlice:
         marked = self._request['reset'] > 0.5
         with np.errstate(over='ignore'):
             for index in np.flatnonzero(marked):
-                self._reset(index)
+                self._reset(int(index))
         for name in ('reward', 'terminated', 'truncated'):
             self._reply[name][marked] = 0.0
         self._reply['begins'][marked] = 1.0
@@ -202,11 +204,14 @@ class EnvSlice:
     ) -> errors.EnvError:
         return errors.EnvError(
             f'Environment {self._first + index} broke the contract of '
-            f'gymnasium.Env.{method}: {error}. It returned {reprlib.repr(result)}.'
+            f'gymnasium.Env.{method}: {error}. It returned '
+            f'{reprlib.repr(result)}.'
         )
 
     def _not_finite(self, index: int, what: str) -> errors.EnvError:
-        observ = nested.map(lambda leaf: leaf[index], self._reply['next_observ'])
+        observ = nested.map(
+            lambda leaf: leaf[index], self._reply['next_observ']
+        )
         return errors.EnvError(
             f'Environment {self._first + index} returned {what} with values '
             f'that are not finite 32-bit numbers; its observation: {observ}.'
@@ -217,12 +222,16 @@ def _number(value: Any) -> float:
     if value.__class__ is float:
         return value
     plain = isinstance(value, (float, int, np.floating, np.integer))
-    if plain or isinstance(value, np.ndarray) and value.shape == ():
+    if plain or (isinstance(value, np.ndarray) and value.shape == ()):
         return float(value)
-    raise TypeError(f'the reward should be a number, not {observations.describe(value)}')
+    raise TypeError(
+        f'the reward should be a number, not {observations.describe(value)}'
+    )
 
 
 def _require_flags(terminated: Any, truncated: Any) -> None:
     for name, value in (('terminated', terminated), ('truncated', truncated)):
         if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f'{name} should be a bool, not {observations.describe(value)}')
+            raise TypeError(
+                f'{name} should be a bool, not {observations.describe(value)}'
+            )

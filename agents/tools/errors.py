@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Something the user can mend; a command line prints it without traceback."""
+    """Something the user can mend; commands print it without traceback."""
 
 
 class ConfigError(UserError, ValueError):

@@ -1,7 +1,9 @@
 """Environments in a process of their own."""
 
+import contextlib
 import mmap
 import os
+import pathlib
 import select
 import signal
 import socket
@@ -75,8 +77,8 @@ class ExternalProcess:
         timeout: float = 60.0,
         core: int | None = None,
     ):
-        several = not callable(constructor)
-        constructors = list(constructor) if several else [constructor]
+        single = callable(constructor)
+        constructors = [constructor] if single else list(constructor)  # type: ignore[arg-type]
         settings = {
             'constructors': constructors,
             'seeds': seeds,
@@ -244,10 +246,8 @@ class ExternalProcess:
         """Ask the process to close without waiting until it has."""
         if self._finalizer.alive and not self._busy:
             self._busy = True
-            try:
+            with contextlib.suppress(BrokenPipeError):  # It is gone already.
                 self._channel.send(channel.CLOSE)
-            except BrokenPipeError:
-                pass  # It is gone already.
 
     def _found_spaces(self) -> tuple[gym.Space, gym.Space]:
         if self._spaces is None:
@@ -303,7 +303,9 @@ class Replies:
             patience = min(deadline - time.monotonic(), CANCEL_SECONDS)
             ready = self._poll.poll(max(0, 1000 * patience))
             if not ready and is_cancelled():
-                raise errors.Cancelled('Stepping the environments was called off.')
+                raise errors.Cancelled(
+                    'Stepping the environments was called off.'
+                )
             if not ready and time.monotonic() >= deadline:
                 late = next(fd for fd in self._processes if fd not in replies)
                 raise self._processes[late].timed_out()
@@ -328,11 +330,18 @@ def _start(memory: int) -> tuple[subprocess.Popen, socket.socket, int]:
         if not key.startswith(MPI_PREFIXES)
     }
     environ.update({key: os.environ.get(key, '1') for key in ONE_THREAD})
-    environ['PYTHONPATH'] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    environ['PYTHONPATH'] = os.pathsep.join(
+        path or str(pathlib.Path.cwd()) for path in sys.path
+    )
     descriptors = theirs.fileno(), their_lifeline, memory
     try:
         process = subprocess.Popen(
-            [sys.executable, '-m', 'agents.tools.worker', *map(str, descriptors)],
+            [
+                sys.executable,
+                '-m',
+                'agents.tools.worker',
+                *map(str, descriptors),
+            ],
             pass_fds=descriptors,
             stdin=subprocess.DEVNULL,
             env=environ,
@@ -367,10 +376,8 @@ def _await_exit(process: subprocess.Popen, seconds: float) -> None:
 def _kill_group(process: subprocess.Popen) -> None:
     """Kill a process, if it is alive, and all that it has started."""
     if process.returncode is None:  # So its number cannot be another's yet.
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
 
 

@@ -55,7 +55,7 @@ class Layout:
 
     def __init__(self, specs: Any):
         kinds = [STORAGE[spec.dtype] for spec in nested.flatten(specs)]
-        widths = {kind: 0 for kind in sorted(set(kinds))}
+        widths = dict.fromkeys(sorted(set(kinds)), 0)
         order = list(widths)
 
         def place(spec: Spec) -> Column:
@@ -85,7 +85,7 @@ class Layout:
         return nested.map(view, self.columns)
 
     def pack(self, nest: Any) -> tuple:
-        """Lay tensors `[..., *shape]` side by side into matrices `[..., width]`."""
+        """Lay tensors `[..., *shape]` side by side in `[..., width]`."""
         from agents.tools.backend import tf
 
         parts: list[list] = [[] for _ in self.groups]

@@ -124,8 +124,8 @@ class Loop:
         """
         if steps < 1 or steps % batch_size:
             raise errors.ConfigError(
-                f'The phase {name!r} has {steps} steps, which is not a multiple '
-                f'of the {batch_size} steps of one call.'
+                f'The phase {name!r} has {steps} steps, which is not a '
+                f'multiple of the {batch_size} steps of one call.'
             )
         self._phases.append(
             Phase(
@@ -147,8 +147,8 @@ class Loop:
         """Run phase after phase.
 
         Args:
-            saver: Saves a checkpoint when its `save` is called with the steps of
-                the first phase.
+            saver: Saves a checkpoint when its `save` is called with the
+                steps of the first phase.
             max_step: Step over all phases at which to stop, by default never.
 
         Yields:
@@ -160,10 +160,8 @@ class Loop:
             started = time.perf_counter()
             results = phase.operation(within == 0)
             self.step.assign_add(phase.batch_size)
-            if self.records and _is_due(phase.log_every, before, after):
-                if phase.summary:
-                    summary = phase.summary()
-                    self.records.summarize(phase.name, self.clock(), summary)
+            if _is_due(phase.log_every, before, after):
+                self._summarize(phase)
             tally.add(results, phase.batch_size, time.perf_counter() - started)
             if self._progress:
                 self._progress(phase.name, self.clock())
@@ -181,6 +179,11 @@ class Loop:
         first = self._phases[0]
         cycle, within = divmod(int(self.step), self._cycle())
         return cycle * first.steps + min(within, first.steps)
+
+    def _summarize(self, phase: Phase) -> None:
+        if self.records and phase.summary:
+            summary = phase.summary()
+            self.records.summarize(phase.name, self.clock(), summary)
 
     def _cycle(self) -> int:
         return sum(phase.steps for phase in self._phases)

@@ -21,8 +21,8 @@ def zeros(space: gym.Space, rows: int) -> Any:
 class Writer:
     """Checks observations of a space and writes them into rows of arrays.
 
-    `write(row, observ)` raises an error that tells what is wrong. Floating-point
-    numbers that are too large become infinite.
+    `write(row, observ)` raises an error that tells what is wrong. Floats that
+    are too large become infinite.
 
     Args:
         space: The space.
@@ -32,7 +32,7 @@ class Writer:
     def __init__(self, space: gym.Space, arrays: Any):
         self._space = space
         self._arrays = arrays
-        self._leaves = []
+        self._leaves: list[np.ndarray] = []
         self.write = self._define(space, arrays, '')
 
     def copy_to(self, other: 'Writer') -> None:
@@ -53,7 +53,7 @@ class Writer:
     ) -> Callable[[int, Any], None]:
         match space:
             case gym.spaces.Dict():
-                parts = {
+                parts: dict[Any, Any] = {
                     key: self._define(part, arrays[key], f'{path}[{key!r}]')
                     for key, part in space.items()
                 }
@@ -68,7 +68,9 @@ class Writer:
         return _leaf_writer(space, arrays, path)
 
 
-def _nest_writer(parts: dict, kind: type, path: str) -> Callable[[int, Any], None]:
+def _nest_writer(
+    parts: dict[Any, Any], kind: Any, path: str
+) -> Callable[[int, Any], None]:
     def write(row: int, value: Any) -> None:
         if not isinstance(value, kind) or len(value) != len(parts):
             raise TypeError(
@@ -99,12 +101,14 @@ def _leaf_writer(
                 f'observation{path} should have the shape {shape} and fit '
                 f'{space}, but is {describe(value)}'
             )
-        if is_float or value.dtype == dtype and count is None:
+        if is_float or (value.dtype == dtype and count is None):
             array[row] = value
             return
         value = value.astype(np.int64) - start
         limits = np.iinfo(dtype)
-        low, high = (limits.min, limits.max) if count is None else (0, count - 1)
+        low, high = (
+            (limits.min, limits.max) if count is None else (0, count - 1)
+        )
         if (value < low).any() or (value > high).any():
             raise ValueError(
                 f'observation{path} is {value + start}, which is outside of '

@@ -10,8 +10,14 @@ from agents.tools.backend import tf
 from agents.tools.loop import Report
 
 COLUMNS = (
-    'step', 'phase', 'score', 'length', 'episodes', 'seconds', 'steps_per_second'
-)  # fmt: skip
+    'step',
+    'phase',
+    'score',
+    'length',
+    'episodes',
+    'seconds',
+    'steps_per_second',
+)
 
 
 class Records:

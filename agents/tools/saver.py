@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from agents.tools import errors
 from agents.tools.backend import tf
 
@@ -55,12 +57,13 @@ class Saver:
         final = self._directory / f'{step:012d}'
         if final.exists():
             return final
+        self._require_finite()
         self._directory.mkdir(parents=True, exist_ok=True)
         temporary = self._directory / f'.{final.name}.{os.getpid()}'
         temporary.mkdir()
         try:
             self._write(temporary)
-            os.rename(temporary, final)
+            temporary.rename(final)
             _sync(self._directory)
         except OSError as error:
             raise errors.UserError(
@@ -101,6 +104,14 @@ class Saver:
             self._read(path)
             return candidate
         return None
+
+    def _require_finite(self) -> None:
+        for name, variable in self._variables.items():
+            if variable.dtype.is_floating and not np.isfinite(variable).all():
+                raise errors.UserError(
+                    f'{name} holds values that are not finite, so that it is '
+                    'not saved. The checkpoints written before are intact.'
+                )
 
     def _write(self, directory: pathlib.Path) -> None:
         names = sorted(self._variables)
@@ -168,7 +179,9 @@ def _difference(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
     for name in sorted({*stored, *expected}):
         if stored.get(name) != expected.get(name):
             there = stored.get(name, 'missing')
-            lines.append(f'  {name}: {there}, expected {expected.get(name, "none")}')
+            lines.append(
+                f'  {name}: {there}, expected {expected.get(name, "none")}'
+            )
     return '\n'.join(lines)
 
 

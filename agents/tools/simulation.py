@@ -1,9 +1,13 @@
 """The step that fuses a batch of environments with an algorithm."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from agents.tools.backend import compiled, tf
+
+# More episodes than there ever are.
+UNLIMITED = 1e30
 
 
 def simulate(batch_env: Any, algo: Any, scores: 'EpisodeScores') -> tf.Tensor:
@@ -51,6 +55,32 @@ def rollout(
     observ, action, prepared = turns
     batch_env.step(prepared)
     return _record(batch_env, algo, scores, observ, action)
+
+
+def training(
+    batch_env: Any, algo: Any, scores: 'EpisodeScores', steps: int
+) -> Callable[[], dict]:
+    """Make the operation that simulates a rollout and learns from it.
+
+    If the environments can be compiled, all of it is one program. Otherwise the
+    rollout is a graph that waits for them, and the update a few programs, some
+    of which run at the same time.
+    """
+
+    @tf.function(autograph=False)
+    def simulate_rollout() -> None:
+        rollout(batch_env, algo, scores, steps)
+
+    def learn() -> dict:
+        started = time.perf_counter()
+        results = {**algo.update(), **scores.clear()}
+        return {**results, 'update_seconds': time.perf_counter() - started}
+
+    def operation() -> dict:
+        simulate_rollout()
+        return learn()
+
+    return operation
 
 
 def evaluation(
@@ -152,7 +182,7 @@ class EpisodeScores(tf.Module):
         """Which agents have episodes left that count."""
         return self._running[2] > 0
 
-    def restart(self, episodes: float = float('inf')) -> None:
+    def restart(self, episodes: float = UNLIMITED) -> None:
         """Begin new episodes, so many of which count for each agent."""
         zeros = tf.zeros_like(self._running[0])
         self._running.assign(tf.stack([zeros, zeros, zeros + float(episodes)]))
@@ -163,9 +193,7 @@ class EpisodeScores(tf.Module):
         score, length = score + reward, length + 1
         ended = tf.stack([score, length, tf.ones_like(score)])
         counts = done & (left > 0)
-        self._totals.assign_add(
-            tf.reduce_sum(tf.where(counts, ended, 0.0), -1)
-        )
+        self._totals.assign_add(tf.reduce_sum(tf.where(counts, ended, 0.0), -1))
         score, length = tf.where(done, 0.0, score), tf.where(done, 0.0, length)
         left -= tf.cast(done, tf.float32)
         self._running.assign(tf.stack([score, length, left]))

@@ -50,6 +50,11 @@ def require_supported(observ_space: gym.Space, action_space: gym.Space) -> None:
         )
 
 
+def shape(space: gym.Space) -> tuple[int, ...]:
+    """The shape of a value of a space that has one."""
+    return space.shape or ()
+
+
 def start(space: gym.Space) -> Any:
     """The smallest value of a counted space, which the graph calls zero."""
     counted = (gym.spaces.Discrete, gym.spaces.MultiDiscrete)

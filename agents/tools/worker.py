@@ -49,9 +49,7 @@ def main() -> None:
     except errors.EnvError as error:
         parent.send_payload(channel.EXCEPTION, str(error).encode())
     except Exception:
-        parent.send_payload(
-            channel.EXCEPTION, traceback.format_exc().encode()
-        )
+        parent.send_payload(channel.EXCEPTION, traceback.format_exc().encode())
 
 
 def serve(

@@ -50,7 +50,9 @@ class ActionRepeat(gym.Wrapper):
     def __init__(self, env: gym.Env, amount: int):
         super().__init__(env)
         if amount < 1:
-            raise ValueError(f'An action is repeated at least once, not {amount}.')
+            raise ValueError(
+                f'An action is repeated at least once, not {amount}.'
+            )
         self._amount = amount
 
     def step(self, action: Any) -> tuple:
@@ -109,7 +111,8 @@ class FrameHistory(gym.Wrapper):
         super().__init__(env)
         if 0 not in past_indices:
             raise ValueError(
-                f'The past_indices {list(past_indices)} lack 0, the current frame.'
+                f'The past_indices {list(past_indices)} lack 0, the current '
+                'frame.'
             )
         self._past_indices = list(past_indices)
         self._flatten = flatten
@@ -125,7 +128,7 @@ class FrameHistory(gym.Wrapper):
 
     def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
         observ, info = self.env.reset(**kwargs)
-        self._frames.extend([observ] * self._frames.maxlen)
+        self._frames.extend([observ] * (max(self._past_indices) + 1))
         return self._history(), info
 
     def step(self, action: Any) -> tuple:
@@ -134,7 +137,9 @@ class FrameHistory(gym.Wrapper):
         return self._history(), *rest
 
     def _history(self) -> np.ndarray:
-        return self._join([self._frames[-1 - past] for past in self._past_indices])
+        return self._join(
+            [self._frames[-1 - past] for past in self._past_indices]
+        )
 
     def _join(self, frames: Sequence[np.ndarray]) -> np.ndarray:
         return np.concatenate(frames) if self._flatten else np.stack(frames)
@@ -206,10 +211,8 @@ class ConvertTo32Bit(gym.Wrapper):
         return self._convert(observ), info
 
     def step(self, action: Any) -> tuple:
-        observ, reward, terminated, truncated, info = self.env.step(action)
-        return (
-            self._convert(observ), np.float32(reward), terminated, truncated, info
-        )  # fmt: skip
+        observ, reward, *rest = self.env.step(action)
+        return self._convert(observ), np.float32(reward), *rest
 
     def _convert(self, observ: Any) -> Any:
         return nested.map(
@@ -244,7 +247,9 @@ def _convert_leaf(leaf: Any, dtype: np.dtype) -> np.ndarray:
 def _wanted(name: str, choice: bool | None, space: gym.Space) -> bool:
     possible = spaces.is_bounded(space)
     if choice and not possible:
-        raise ValueError(f'Cannot normalize the {name}, {space} is not bounded.')
+        raise ValueError(
+            f'Cannot normalize the {name}, {space} is not bounded.'
+        )
     return possible if choice is None else choice
 
 

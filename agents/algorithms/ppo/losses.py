@@ -35,7 +35,9 @@ def penalized_surrogate(
     return -surrogate + penalty * kl + cutoff_coef * excess**2
 
 
-def adapted_penalty(penalty: tf.Tensor, kl: tf.Tensor, target: float) -> tf.Tensor:
+def adapted_penalty(
+    penalty: tf.Tensor, kl: tf.Tensor, target: float
+) -> tf.Tensor:
     """The penalty for the next update.
 
     Half as much again where the policy changed too much, KL > 1.3 t, and

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.algorithms.ppo import losses
 from agents.parts import minibatches, returns, sequences, state
 from agents.tools.backend import compiled, tf, together
 
+SURROGATES = 'clip', 'penalty'
 METRICS = 'loss', 'gradient_norm', 'kl', 'entropy', 'clip_fraction'
 
 
@@ -19,7 +21,12 @@ class PPO(OnPolicy):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._penalty = tf.Variable(self.config.kl_init_penalty, trainable=False)
+        on_policy.require_choice('surrogate', SURROGATES, self.config)
+        for network in (self.policy.network, self.critic.network):
+            on_policy.require_minibatches('batch_size', network, self.config)
+        self._penalty = tf.Variable(
+            self.config.kl_init_penalty, trainable=False
+        )
         shape = self._begins.shape
         self._kl = tf.Variable(
             tf.zeros([self.config.update_every, *shape]), trainable=False
@@ -43,7 +50,9 @@ class PPO(OnPolicy):
             'epochs': policy['epochs'],
             'policy_gradient_norm': policy['gradient_norm'],
             'value_gradient_norm': value['gradient_norm'],
-            'skipped': tf.cast(policy['skipped'] + value['skipped'], tf.float32),
+            'skipped': tf.cast(
+                policy['skipped'] + value['skipped'], tf.float32
+            ),
         }
 
     def summary(self) -> dict[str, tf.Tensor]:
@@ -106,7 +115,9 @@ class PPO(OnPolicy):
             entropy = tf.reduce_mean(new.entropy())
             outside = tf.abs(ratio - 1.0) > self.config.clip_range
             metrics['kl'], metrics['entropy'] = kl, entropy
-            metrics['clip_fraction'] = tf.reduce_mean(tf.cast(outside, tf.float32))
+            metrics['clip_fraction'] = tf.reduce_mean(
+                tf.cast(outside, tf.float32)
+            )
             surrogate = self._surrogate(ratio, steps['advantage'], kl)
             return surrogate - self.config.entropy_bonus * entropy
 

@@ -1,5 +1,8 @@
 """REINFORCE with a value baseline."""
 
+from typing import Any
+
+from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.parts import returns, state
 from agents.tools.backend import compiled, tf, together
@@ -11,6 +14,12 @@ class REINFORCE(OnPolicy):
     See the README beside this file for the paper and the deviations from it,
     and `agents.algorithms.on_policy` for how the rollout comes about.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        on_policy.require_minibatches(
+            'value_batch_size', self.critic.network, self.config
+        )
 
     def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
         config = self.config
@@ -26,7 +35,9 @@ class REINFORCE(OnPolicy):
             'entropy': policy['entropy'],
             'policy_gradient_norm': policy['gradient_norm'],
             'value_gradient_norm': value['gradient_norm'],
-            'skipped': tf.cast(policy['skipped'] + value['skipped'], tf.float32),
+            'skipped': tf.cast(
+                policy['skipped'] + value['skipped'], tf.float32
+            ),
         }
 
     @compiled
@@ -41,7 +52,9 @@ class REINFORCE(OnPolicy):
             policy = self.policy.unroll(rollout.observ, rollout.begins, before)
             metrics['entropy'] = tf.reduce_mean(policy.entropy())
             bonus = self.config.entropy_bonus * metrics['entropy']
-            return score_loss(policy.log_prob(rollout.action), advantage) - bonus
+            return (
+                score_loss(policy.log_prob(rollout.action), advantage) - bonus
+            )
 
         steps = self.optimizer.minimize(loss, self.learning_rate_scale(rollout))
         return {**steps, **metrics, 'skipped': self.optimizer.skipped}
