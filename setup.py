@@ -38,6 +38,7 @@ setuptools.setup(
         'test': [
             *MUJOCO,
             'mypy>=1.11,<3',
+            'psutil>=5.9,<8',
             'pytest>=8,<10',
             'ruff>=0.15,<0.18',
         ],

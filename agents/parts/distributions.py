@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from agents.parts import random
-from agents.tools import spaces
+from agents.tools import random, spaces
 from agents.tools.backend import tf
 
 

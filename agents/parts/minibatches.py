@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agents.parts import random
-from agents.tools import layout, nested
+from agents.tools import layout, nested, random
 from agents.tools.backend import tf
 
 Metrics = dict[str, tf.Tensor]

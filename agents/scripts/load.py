@@ -6,9 +6,17 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.parts import distributions, policy, random, sequences, state
+from agents.parts import distributions, policy, sequences, state
 from agents.scripts import networks, settings, utility
-from agents.tools import bounds, errors, nested, observations, spaces, weights
+from agents.tools import (
+    bounds,
+    errors,
+    nested,
+    observations,
+    random,
+    spaces,
+    weights,
+)
 from agents.tools.attr_dict import AttrDict
 from agents.tools.backend import tf
 

@@ -1,0 +1,30 @@
+"""Environments written in TensorFlow, by the name that a config gives them.
+
+`env='in_graph:CartPole-v1'` chooses one; a new one is a file and a line here.
+"""
+
+import importlib
+
+from agents.tools import errors
+
+ENVIRONMENTS = {
+    'CartPole-v1': 'cartpole.CartPole',
+    'Pendulum-v1': 'pendulum.Pendulum',
+    'Acrobot-v1': 'acrobot.Acrobot',
+    'MountainCar-v0': 'mountain_car.MountainCar',
+    'MountainCarContinuous-v0': 'mountain_car.MountainCarContinuous',
+    'Memory-v0': 'memory.Memory',
+    'Catch-v0': 'catch.Catch',
+}
+
+
+def find(name: str) -> type:
+    """The class of an environment."""
+    if name not in ENVIRONMENTS:
+        raise errors.ConfigError(
+            f'There is no environment {name!r} in the graph'
+            f'{errors.nearest(name, ENVIRONMENTS)} There are '
+            f'{", ".join(ENVIRONMENTS)}.'
+        )
+    module, _, kind = ENVIRONMENTS[name].partition('.')
+    return getattr(importlib.import_module(f'{__name__}.{module}'), kind)

@@ -1,0 +1,31 @@
+"""Settings of the tests, and what several of them look at."""
+
+import os
+import pathlib
+
+import psutil
+import pytest
+
+# Before anything imports TensorFlow. Many short programs are compiled here and
+# few are run for long.
+os.environ.setdefault('MUJOCO_GL', 'egl')
+
+
+@pytest.fixture
+def nothing_left():
+    """Fails a test that leaves a process or shared memory behind."""
+    processes, memory = descendants(), shared_memory()
+    yield
+    assert not descendants() - processes
+    assert shared_memory() == memory
+
+
+def descendants() -> set[int]:
+    """The processes that this one has started and that are alive."""
+    children = psutil.Process().children(recursive=True)
+    return {c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE}
+
+
+def shared_memory() -> set[pathlib.Path]:
+    directory = pathlib.Path('/dev/shm')
+    return set(directory.iterdir()) if directory.exists() else set()

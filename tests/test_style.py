@@ -1,0 +1,29 @@
+"""Format, lint and types, as part of the one command that checks all."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        ['ruff', 'format', '--check', '--diff', '.'],
+        ['ruff', 'check', '.'],
+        ['mypy'],
+    ],
+    ids=['format', 'lint', 'types'],
+)
+def test_checks(command):
+    result = subprocess.run(
+        [sys.executable, '-m', *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not result.returncode, result.stdout + result.stderr
