@@ -18,8 +18,8 @@ def exports(
 
     Args:
         package: Name of the package, its `__name__`.
-        homes: For every exported name the module that defines it; a module
-            that is itself the export stands for its own name.
+        homes: For every exported name the module that defines it, or that it
+            is the name of.
     """
 
     def __getattr__(name: str) -> Any:
@@ -27,7 +27,7 @@ def exports(
             raise AttributeError(f'module {package!r} has no name {name!r}')
         home = homes[name]
         module = importlib.import_module(f'{package}.{home}')
-        value = module if home == name else getattr(module, name)
+        value = getattr(module, name, module)
         setattr(
             sys.modules[package], name, value
         )  # Found directly from now on.

@@ -202,9 +202,11 @@ class OnPolicy(Algorithm):
         record = nested.map(lambda x: x[:, agents], self.memory.data())
         observ, action, transition = record
         observ = self.policy.normalizer.transform(observ)
-        begins = tf.concat([self._first_begins[None], transition.done[:-1]], 0)
+        begins = tf.concat(
+            [self._first_begins[None, agents], transition.done[:-1]], 0
+        )
         before = nested.map(lambda x: x[agents], state.read(self._first_state))
-        actions = self.policy.unroll(observ, begins[:, agents], before)
+        actions = self.policy.unroll(observ, begins, before)
         names = nested.names(observ, 'observ')
         leaves = zip(names, nested.flatten(observ), strict=True)
         return {

@@ -248,3 +248,24 @@ def humanoid() -> AttrDict:
 
 def inverted_double_pendulum() -> AttrDict:
     return mujoco('InvertedDoublePendulum-v5')
+
+
+def in_graph(config: AttrDict, **settings: Any) -> AttrDict:
+    """The same on an environment that is written in TensorFlow."""
+    return config.copy(env=f'in_graph:{config.env}', **settings)
+
+
+def cartpole_in_graph() -> AttrDict:
+    return in_graph(cartpole())
+
+
+def pendulum_in_graph() -> AttrDict:
+    return in_graph(pendulum())
+
+
+def acrobot_in_graph() -> AttrDict:
+    return in_graph(acrobot())
+
+
+def mountain_car_continuous_in_graph() -> AttrDict:
+    return in_graph(mountain_car_continuous())

@@ -9,14 +9,19 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from agents import environments as registry
 from agents.tools import errors, wrappers
 from agents.tools.attr_dict import AttrDict
 from agents.tools.env_slice import EnvSlice
 from agents.tools.external_process import ExternalProcess
+
+# Before the name of an environment that is written in TensorFlow.
+IN_GRAPH = 'in_graph:'
 
 # What environments are for, so that their seeds differ.
 TRAIN, EVAL, VIDEO = range(3)
@@ -31,10 +36,29 @@ def constructor(
     what the user has registered.
     """
     kwargs = dict(config.env_kwargs)
+    if is_native(config):
+        return functools.partial(_make, _as_gym(config), {}, config.max_length)
     if render_mode:
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else _spec(config.env)
     return functools.partial(_make, env, kwargs, config.max_length)
+
+
+def is_native(config: AttrDict) -> bool:
+    """Whether the environment is written in TensorFlow."""
+    if isinstance(config.env, str):
+        return config.env.startswith(IN_GRAPH)
+    module = sys.modules.get('agents.environments.native_env')
+    kind = isinstance(config.env, type) and module is not None
+    return kind and issubclass(config.env, module.NativeEnv)
+
+
+def native(config: AttrDict) -> Any:
+    """Make the environment of a configuration that is written in TensorFlow."""
+    kind = config.env
+    if isinstance(kind, str):
+        kind = registry.find(kind.removeprefix(IN_GRAPH))
+    return kind(**config.env_kwargs)
 
 
 def start(
@@ -106,6 +130,12 @@ def _make(
         importlib.import_module('mujoco')
     _quiet_mujoco()
     return gym.make(env, max_length, disable_env_checker=True, **kwargs)
+
+
+def _as_gym(config: AttrDict) -> Callable[[], gym.Env]:
+    from agents.environments.as_gym_env import AsGymEnv  # Needs TensorFlow.
+
+    return lambda: AsGymEnv(native(config))
 
 
 def _quiet_mujoco() -> None:

@@ -10,6 +10,9 @@ POSITIVE = (
     'eval_episodes', 'checkpoint_every', 'worker_timeout', 'learning_rate',
 )  # fmt: skip
 
+# Steps of a call at most, so that it does not take long to be interrupted.
+CALL_STEPS = 32_768
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -17,12 +20,14 @@ class Plan:
 
     Attributes:
         rollout: Steps between two updates.
+        call: Steps of a call of the training operation.
         train: Steps of a training phase, a multiple of the rollout.
         evaluation: Steps of an evaluation, as many as it may take.
         cycles: How often training and evaluation take turns.
     """
 
     rollout: int
+    call: int
     train: int
     evaluation: int
     cycles: int
@@ -38,8 +43,13 @@ class Plan:
         return self.cycles * (self.train + self.evaluation)
 
 
-def make(config: AttrDict) -> Plan:
+def make(config: AttrDict, in_graph: bool = False) -> Plan:
     """Divide the steps of a configuration into phases.
+
+    Args:
+        config: Settings.
+        in_graph: Whether the environments are in the graph, so that a call can
+            comprise several updates.
 
     The number of evaluations and the number of updates between them are
     rounded, so that the steps in total are near those asked for.
@@ -52,12 +62,21 @@ def make(config: AttrDict) -> Plan:
     rollout = config.num_agents * config.update_every
     updates = max(1, round(config.steps / rollout))
     cycles = max(1, round(updates * rollout / max(config.eval_every, rollout)))
+    updates = max(1, round(updates / cycles))
+    together = _updates_together(rollout, updates) if in_graph else 1
     return Plan(
         rollout=rollout,
-        train=rollout * max(1, round(updates / cycles)),
+        call=rollout * together,
+        train=rollout * updates,
         evaluation=config.eval_episodes * config.max_length,
         cycles=cycles,
     )
+
+
+def _updates_together(rollout: int, updates: int) -> int:
+    """A divisor of the number of updates that makes a call worth its while."""
+    most = max(1, CALL_STEPS // rollout)
+    return max(n for n in range(1, updates + 1) if n <= most and not updates % n)
 
 
 def describe(config: AttrDict, plan: Plan) -> str:

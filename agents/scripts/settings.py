@@ -38,7 +38,7 @@ def find_config(name: str) -> Callable[[], AttrDict]:
 
 def config_names() -> list[str]:
     """The experiments of `configs.py`."""
-    helpers = ('default', 'ppo', 'reinforce', 'mujoco')
+    helpers = ('default', 'ppo', 'reinforce', 'mujoco', 'in_graph')
     return [
         name
         for name, value in vars(configs).items()

@@ -56,7 +56,7 @@ def train(
         evaluation in turn. Each is a float that has a `report`.
     """
     began = time.perf_counter() if began is None else began
-    phases = plan.make(config)
+    phases = plan.make(config, environments.is_native(config))
     status = _Status(say or console.silent(), phases)
     status.say('plan', plan.describe(config, phases))
     with contextlib.ExitStack() as stack:
@@ -67,7 +67,9 @@ def train(
         for env in envs:
             stack.callback(env.close)
             on_cancel(env.cancel)
-        graph = utility.define_simulation_graph(envs[0], envs[1], config)
+        graph = utility.define_simulation_graph(
+            envs[0], envs[1], config, phases.call // phases.rollout
+        )
         loop = _define_loop(graph, config, phases, status, began)
         saver = None
         if logdir:
@@ -78,7 +80,8 @@ def train(
             loop.records = stack.enter_context(
                 utility.define_records(logdir, loop.clock())
             )
-        graph.restart()
+        if not (loop.clock() and envs[0].compiled):
+            graph.restart()
         status.begin(loop.clock())
         yield from _run(loop, saver, phases, status)
 
@@ -107,6 +110,9 @@ def _start(
     Their processes start while TensorFlow is imported, which takes longer.
     Those of a resumed run go through other episodes than those of its start.
     """
+    if environments.is_native(config):
+        status.say('tensorflow', 'importing')
+        return utility.define_native_batch_envs(config)
     constructor = environments.constructor(config)
     session = utility.last_checkpoint(logdir) or 0
     envs = [
@@ -150,10 +156,10 @@ def _define_loop(
     loop.add_phase(
         'train',
         graph.train,
-        batch_size=phases.rollout,
+        batch_size=phases.call,
         steps=phases.train,
         report_every=phases.train,
-        log_every=max(phases.rollout, phases.train // 2),
+        log_every=max(phases.call, phases.train // 2),
         summary=graph.algo.summary,
     )
     loop.add_phase(

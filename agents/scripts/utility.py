@@ -38,8 +38,22 @@ def define_batch_env(
     return tools.InGraphBatchEnv(tools.BatchEnv(envs))
 
 
+def define_native_batch_envs(config: AttrDict) -> list[Any]:
+    """Make the batches for training and evaluation of a native environment."""
+    from agents.environments.native_batch_env import NativeBatchEnv
+
+    env = environments.native(config)
+    return [
+        NativeBatchEnv(env, count, config.max_length, config.seed, purpose)
+        for purpose, count in (
+            ('train', config.num_agents),
+            ('eval', config.eval_episodes),
+        )
+    ]
+
+
 def define_simulation_graph(
-    batch_env: Any, eval_env: Any, config: AttrDict
+    batch_env: Any, eval_env: Any, config: AttrDict, updates: int = 1
 ) -> AttrDict:
     """Build the algorithm of a configuration and the operations of its phases.
 
@@ -47,6 +61,8 @@ def define_simulation_graph(
         batch_env: Environments to train in, see `InGraphBatchEnv`.
         eval_env: Environments to evaluate in.
         config: Settings.
+        updates: How many updates a call of `train` comprises; more than one
+            only for environments in the graph.
 
     Returns:
         Dictionary of `algo`, the operations `train` and `eval` for a `Loop`,
@@ -69,13 +85,19 @@ def define_simulation_graph(
     )
     actor = Actor(algo.policy, len(eval_env))
     scores = simulation.EpisodeScores(len(batch_env))
-    train = simulation.training(batch_env, algo, scores, config.update_every)
+    train = simulation.training(
+        batch_env, algo, scores, config.update_every, updates
+    )
     eval_scores = simulation.EpisodeScores(len(eval_env))
 
     @tf.function(autograph=False, jit_compile=eval_env.compiled)
     def evaluate() -> dict[str, tf.Tensor]:
         simulation.evaluation(eval_env, actor, eval_scores, config.max_length)
         return eval_scores.clear()
+
+    saved = {'algo': algo, 'scores': scores}
+    if batch_env.compiled:
+        saved.update(env=batch_env, eval_env=eval_env)
 
     def restart() -> None:
         batch_env.reset()
@@ -87,7 +109,7 @@ def define_simulation_graph(
         train=lambda _: _call(train, batch_env, algo.failure),
         eval=lambda _: _call(evaluate, eval_env),
         restart=restart,
-        variables=weights.named_variables({'algo': algo, 'scores': scores}),
+        variables=weights.named_variables(saved),
     )
 
 

@@ -111,6 +111,8 @@ def _children(structure: Any) -> list[tuple[Any, Any]]:
 def _rebuild(structure: Any, results: dict) -> Any:
     if isinstance(structure, Mapping):
         return {key: results[key] for key in structure}
+    # TensorFlow's modules wrap tuples, but for what they say of their class.
+    kind = structure.__class__
     if hasattr(structure, '_fields'):
-        return type(structure)(*results.values())
-    return type(structure)(results.values())
+        return kind(*results.values())
+    return kind(results.values())

@@ -58,14 +58,28 @@ def rollout(
 
 
 def training(
-    batch_env: Any, algo: Any, scores: 'EpisodeScores', steps: int
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    steps: int,
+    updates: int = 1,
 ) -> Callable[[], dict]:
-    """Make the operation that simulates a rollout and learns from it.
+    """Make the operation that simulates rollouts and learns from them.
 
     If the environments can be compiled, all of it is one program. Otherwise the
     rollout is a graph that waits for them, and the update a few programs, some
     of which run at the same time.
+
+    Args:
+        batch_env: The environments, in the graph.
+        algo: An algorithm, see `agents.algorithms.algorithm`.
+        scores: Adds up rewards and steps.
+        steps: Number of steps of a rollout.
+        updates: How many rollouts and updates make one call; the numbers that
+            it returns are means over them.
     """
+    if batch_env.compiled:
+        return _compiled_training(batch_env, algo, scores, steps, updates)
 
     @tf.function(autograph=False)
     def simulate_rollout() -> None:
@@ -79,6 +93,38 @@ def training(
     def operation() -> dict:
         simulate_rollout()
         return learn()
+
+    if updates != 1:
+        raise ValueError('External environments take one update at a time.')
+    return operation
+
+
+def _compiled_training(
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    steps: int,
+    updates: int,
+) -> Callable[[], dict]:
+    # Traced ahead, to know the names of the numbers that a loop adds up.
+    update = tf.function(algo.update, autograph=False)
+    names = sorted(update.get_concrete_function().structured_outputs)
+
+    def rollout_and_update(sums: tf.Tensor) -> tuple[tf.Tensor]:
+        rollout(batch_env, algo, scores, steps)
+        metrics = update()
+        return (sums + tf.stack([metrics[name] for name in names]),)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def several() -> tuple[tf.Tensor, dict]:
+        sums = tf.zeros(len(names))
+        (sums,) = _repeat(rollout_and_update, updates, (sums,))
+        return sums / updates, scores.clear()
+
+    def operation() -> dict:
+        means, episodes = several()
+        metrics = dict(zip(names, means.numpy().tolist(), strict=True))
+        return {**metrics, **episodes}
 
     return operation
 

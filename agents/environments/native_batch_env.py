@@ -1,0 +1,136 @@
+"""A batch of environments that are part of the graph."""
+
+from typing import Any
+
+from agents.environments.native_env import NativeEnv
+from agents.parts import state
+from agents.tools import bounds, nested, random
+from agents.tools.backend import tf
+from agents.tools.transition import Transition
+
+
+class NativeBatchEnv(tf.Module):
+    """Steps environments written in TensorFlow, as `InGraphBatchEnv` does others.
+
+    An episode that ends begins anew within the same step. What happens depends
+    on the seed and on how many steps and resets came before, all of it in
+    variables, so that a run that is resumed goes on as if never interrupted.
+
+    Args:
+        env: The environment, of which there is one object for all agents.
+        num_agents: Number of agents.
+        max_length: Steps after which an episode is cut off.
+        seed: Seed of the run.
+        purpose: What the batch is for, so that two of them differ.
+    """
+
+    # Whether a function that steps the batch can be compiled as a whole.
+    compiled = True
+
+    # Nothing happens outside of the graph that would take time.
+    seconds = 0.0
+
+    def __init__(
+        self,
+        env: NativeEnv,
+        num_agents: int,
+        max_length: int,
+        seed: int = 0,
+        purpose: str = 'train',
+    ):
+        super().__init__()
+        self._env = env
+        self._num_agents = num_agents
+        self._max_length = max_length
+        self._seed, self._purpose = seed, purpose
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+        # How many steps and resets there were, which the next one is drawn by.
+        self._count = tf.Variable(0, trainable=False)
+        self._length = tf.Variable(tf.zeros(num_agents, tf.int32), trainable=False)
+        first = env.reset(self._key('reset'), num_agents)
+        self._state = state.variables(first)
+        false = tf.zeros(num_agents, bool)
+        observ = env.observe(first)
+        self._observ = state.variables(observ)
+        self._begins = tf.Variable(~false, trainable=False)
+        self._transition = state.variables(
+            Transition(tf.zeros(num_agents), false, false, observ)
+        )
+
+    def __len__(self) -> int:
+        return self._num_agents
+
+    @property
+    def observ(self) -> Any:
+        """What to act on next, already reset where an episode ended."""
+        return state.read(self._observ)
+
+    @property
+    def begins(self) -> tf.Tensor:
+        """Where `observ` is the first of an episode."""
+        return self._begins.read_value()
+
+    @property
+    def transition(self) -> Transition:
+        """The outcome of the last step."""
+        return state.read(self._transition)
+
+    def prepare(self, action: tf.Tensor) -> tf.Tensor:
+        """What the environments are given for an action."""
+        return bounds.to_bounds(action, self.action_space)
+
+    def step(self, prepared: tf.Tensor) -> None:
+        """Step the environments; `observ` and `transition` change."""
+        after, reward, terminated = self._env.step(
+            state.read(self._state), prepared, self._key('step')
+        )
+        length = self._length + 1
+        truncated = length >= self._max_length
+        observ = self._env.observe(after)
+        transition = Transition(reward, terminated, truncated, observ)
+        state.assign(self._transition, transition)
+        self._length.assign(length)
+        self._reset(after, observ, transition.done)
+
+    def simulate(self, action: tf.Tensor) -> None:
+        """Step the environments by an action as an algorithm chooses it."""
+        self.step(self.prepare(action))
+
+    def reset(self, mask: tf.Tensor | None = None) -> None:
+        """Reset the environments where the mask is true, by default all."""
+        if mask is None:
+            mask = tf.ones(len(self), bool)
+        self._reset(state.read(self._state), state.read(self._observ), mask)
+
+    def failure(self) -> Exception | None:
+        """Environments in the graph cannot fail on their own."""
+        return None
+
+    def cancel(self) -> None:
+        """A call of the graph is over before anyone would have to wait."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def _reset(self, before: Any, observ: Any, mask: tf.Tensor) -> None:
+        fresh = self._env.reset(self._key('reset'), len(self))
+        state.assign(self._state, _select(mask, fresh, before))
+        first = self._env.observe(fresh)
+        state.assign(self._observ, _select(mask, first, observ))
+        self._begins.assign(mask)
+        self._length.assign(tf.where(mask, 0, self._length))
+        self._count.assign_add(1)
+
+    def _key(self, draw: str) -> tf.Tensor:
+        return random.key(self._seed, f'{self._purpose} {draw}', self._count)
+
+
+def _select(mask: tf.Tensor, yes: Any, no: Any) -> Any:
+    """Leaves of one nest where the mask `[agent]` is true, else the other's."""
+
+    def one(yes: tf.Tensor, no: tf.Tensor) -> tf.Tensor:
+        wide = tf.reshape(mask, [-1] + [1] * (yes.shape.rank - 1))
+        return tf.where(wide, yes, no)
+
+    return nested.map(one, yes, no)
