@@ -15,7 +15,7 @@ MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
 setuptools.setup(
     name='agents',
     version=VERSION,
-    description='Batched on-policy reinforcement learning in a TensorFlow graph',
+    description='Batched on-policy reinforcement learning in TensorFlow',
     long_description=(HERE / 'README.md').read_text(),
     long_description_content_type='text/markdown',
     license='Apache-2.0',
@@ -35,6 +35,7 @@ setuptools.setup(
     ],
     extras_require={
         'mujoco': MUJOCO,
+        'bench': [*MUJOCO, 'stable-baselines3>=2.3,<3', 'sbx-rl>=0.20,<1'],
         'test': [
             *MUJOCO,
             'mypy>=1.11,<3',

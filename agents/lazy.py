@@ -27,10 +27,10 @@ def exports(
             raise AttributeError(f'module {package!r} has no name {name!r}')
         home = homes[name]
         module = importlib.import_module(f'{package}.{home}')
-        value = getattr(module, name, module)
-        setattr(
-            sys.modules[package], name, value
-        )  # Found directly from now on.
+        own = [module] if home.rpartition('.')[2] == name else []
+        value = getattr(module, name, *own)
+        # Found directly from now on.
+        setattr(sys.modules[package], name, value)
         return value
 
     def __dir__() -> list[str]:

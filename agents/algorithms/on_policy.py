@@ -43,9 +43,12 @@ class Rollout(NamedTuple):
     """A rollout as algorithms learn from it, leaves `[time, agent, ...]`.
 
     Observations are normalized, rewards have become advantages and returns.
-    `number` is a scalar, how many rollouts came before.
+    The scalars are the seed of the run and how many rollouts came before. They
+    are part of it because the value may be learnt on another device, which
+    cannot read the variables.
     """
 
+    seed: tf.Tensor
     number: tf.Tensor
     observ: Any
     begins: tf.Tensor
@@ -109,6 +112,7 @@ class OnPolicy(Algorithm):
             config.update_every,
             num_agents,
         )
+        self._seed = tf.Variable(config.seed % 2**31, trainable=False)
         # The number of updates so far, and where the rollout that is being
         # recorded, and the one that is learnt from, began with a new episode.
         self._updates = tf.Variable(0, trainable=False)
@@ -141,9 +145,7 @@ class OnPolicy(Algorithm):
         distribution, new = self.policy.step(observ, state.read(self._state))
         state.assign(self._state, new)
         count = self._updates * self.config.update_every + self.memory.length
-        action = distribution.sample(
-            random.key(self.config.seed, 'action', count)
-        )
+        action = distribution.sample(random.key(self._seed, 'action', count))
         return distributions.unflatten(self.policy.action_space, action)
 
     def experience(
@@ -225,7 +227,7 @@ class OnPolicy(Algorithm):
 
     def key(self, purpose: str, rollout: Rollout, draws: int) -> tf.Tensor:
         """A random key for a rollout, of which so many follow each other."""
-        return random.key(self.config.seed, purpose, rollout.number * draws)
+        return random.key(rollout.seed, purpose, rollout.number * draws)
 
     def learning_rate_scale(self, rollout: Rollout) -> tf.Tensor:
         """What the schedule makes of the learning rate at this point."""
@@ -255,12 +257,13 @@ class OnPolicy(Algorithm):
             ),
         )
         observ = self.policy.normalizer.transform(observ)
-        number = self._updates.read_value()
-        return number, observ, begins, action, normalized
+        scalars = self._seed.read_value(), self._updates.read_value()
+        return *scalars, observ, begins, action, normalized
 
     @compiled
     def _evaluate(
         self,
+        seed: tf.Tensor,
         number: tf.Tensor,
         observ: Any,
         begins: tf.Tensor,
@@ -281,7 +284,9 @@ class OnPolicy(Algorithm):
             self.config.gae_lambda,
         )
         target = value + advantage
-        return Rollout(number, observ, begins, action, value, advantage, target)
+        return Rollout(
+            seed, number, observ, begins, action, value, advantage, target
+        )
 
     @compiled
     def _conclude(self, rollout: Rollout) -> dict[str, tf.Tensor]:
@@ -350,7 +355,8 @@ def _record_specs(observ_space: gym.Space, action_space: gym.Space) -> tuple:
     """What is recorded of each step: observation, action and transition."""
     observ = spaces.specs(observ_space)
     action = spaces.specs(action_space)
-    flat = layout.Spec((math.prod(action.shape),), action.dtype)
+    if not isinstance(action_space, gym.spaces.Discrete):
+        action = layout.Spec((math.prod(action.shape),), action.dtype)
     number, flag = layout.Spec((), 'float32'), layout.Spec((), 'bool')
     transition = Transition(number, flag, flag, observ)
-    return observ, flat if action.shape else action, transition
+    return observ, action, transition

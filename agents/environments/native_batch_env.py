@@ -10,7 +10,7 @@ from agents.tools.transition import Transition
 
 
 class NativeBatchEnv(tf.Module):
-    """Steps environments written in TensorFlow, as `InGraphBatchEnv` does others.
+    """Steps environments written in TensorFlow, like `InGraphBatchEnv`.
 
     An episode that ends begins anew within the same step. What happens depends
     on the seed and on how many steps and resets came before, all of it in
@@ -42,12 +42,15 @@ class NativeBatchEnv(tf.Module):
         self._env = env
         self._num_agents = num_agents
         self._max_length = max_length
-        self._seed, self._purpose = seed, purpose
+        self._seed = tf.Variable(seed % 2**31, trainable=False)
+        self._purpose = purpose
         self.observation_space = env.observation_space
         self.action_space = env.action_space
         # How many steps and resets there were, which the next one is drawn by.
         self._count = tf.Variable(0, trainable=False)
-        self._length = tf.Variable(tf.zeros(num_agents, tf.int32), trainable=False)
+        self._length = tf.Variable(
+            tf.zeros(num_agents, tf.int32), trainable=False
+        )
         first = env.reset(self._key('reset'), num_agents)
         self._state = state.variables(first)
         false = tf.zeros(num_agents, bool)

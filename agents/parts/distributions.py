@@ -40,10 +40,10 @@ class Gaussian(NamedTuple):
 
     def kl(self, other: Any) -> tf.Tensor:
         """Σ ln σ₂/σ₁ + (σ₁² + (μ₁ − μ₂)²) / 2σ₂² − ½."""
-        precision = tf.exp(-2 * other.log_std)
-        squares = tf.exp(2 * self.log_std) + (self.mean - other.mean) ** 2
         log_ratio = other.log_std - self.log_std
-        return tf.reduce_sum(log_ratio + 0.5 * (squares * precision - 1), -1)
+        distance = (self.mean - other.mean) * tf.exp(-other.log_std)
+        squares = tf.exp(-2 * log_ratio) + distance**2
+        return tf.reduce_sum(log_ratio + 0.5 * (squares - 1), -1)
 
 
 class Categorical(NamedTuple):

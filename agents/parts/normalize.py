@@ -13,7 +13,7 @@ class StreamingNormalize(tf.Module):
     """Centers and scales values by their running mean and deviation.
 
     The statistics change by `update` alone. As long as there are none, values
-    pass through unchanged.
+    are only clipped.
 
     Args:
         shape: Shape of one value.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agents.parts import flat
-from agents.tools.backend import tf
+from agents.tools.backend import keras, tf
 
 
 class Optimizer(tf.Module):
@@ -41,7 +41,9 @@ class Optimizer(tf.Module):
     ):
         super().__init__()
         # A function, as the weights belong to the network alone.
-        plain = [getattr(variable, 'value', variable) for variable in variables]
+        plain = [
+            v.value if isinstance(v, keras.Variable) else v for v in variables
+        ]
         self._weights = lambda: plain
         self._names = [getattr(v, 'path', v.name) for v in variables]
         self._learning_rate = learning_rate
@@ -94,9 +96,10 @@ class Optimizer(tf.Module):
         gradient = flat.concat(tape.gradient(value, self._weights()))
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         finite = tf.math.is_finite(norm)
+        # Before clipping, which by a norm of NaN makes everything NaN.
+        self._count(finite, gradient)
         if self._max_norm is not None:
             gradient *= tf.minimum(1.0, self._max_norm / (norm + 1e-8))
-        self._count(finite, gradient)
         self._apply(gradient, finite, learning_rate_scale)
         return {'loss': value, 'gradient_norm': norm}
 
@@ -121,7 +124,9 @@ class Optimizer(tf.Module):
 
     def _count(self, finite: tf.Tensor, gradient: tf.Tensor) -> None:
         def first() -> tf.Tensor:
-            return tf.argmin(tf.math.is_finite(gradient), output_type=tf.int32)
+            # Squared as in the norm, which may overflow where they do not.
+            finite = tf.math.is_finite(gradient**2)
+            return tf.argmin(finite, output_type=tf.int32)
 
         self._culprit.assign(tf.cond(finite, self._culprit.read_value, first))
         self._skipped.assign(tf.where(finite, 0, self._skipped + 1))

@@ -127,10 +127,10 @@ def _backward(summand: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """
     time, agents = summand.shape
     factor = tf.broadcast_to(factor, summand.shape)
-    zeros = tf.zeros_like(summand)
 
     def later(x: tf.Tensor, span: tf.Tensor) -> tf.Tensor:
-        return tf.slice(tf.concat([x, zeros], 0), [span, 0], [time, agents])
+        padded = tf.concat([x, tf.zeros_like(x)], 0)
+        return tf.slice(padded, [span, 0], [time, agents])
 
     def double(span: tf.Tensor, summand: tf.Tensor, factor: tf.Tensor) -> tuple:
         summand += factor * later(summand, span)

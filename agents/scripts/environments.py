@@ -5,7 +5,7 @@ import this module, so it stays clear of TensorFlow.
 """
 
 import functools
-import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -22,6 +22,14 @@ from agents.tools.external_process import ExternalProcess
 
 # Before the name of an environment that is written in TensorFlow.
 IN_GRAPH = 'in_graph:'
+
+# What environments of Gymnasium need beside it, by where they are.
+PACKAGES = {
+    'gymnasium.envs.mujoco': 'mujoco',
+    'gymnasium.envs.box2d': 'Box2D',
+    'gymnasium.envs.phys2d': 'jax',
+    'gymnasium.envs.tabular': 'jax',
+}
 
 # What environments are for, so that their seeds differ.
 TRAIN, EVAL, VIDEO = range(3)
@@ -48,9 +56,11 @@ def is_native(config: AttrDict) -> bool:
     """Whether the environment is written in TensorFlow."""
     if isinstance(config.env, str):
         return config.env.startswith(IN_GRAPH)
-    module = sys.modules.get('agents.environments.native_env')
-    kind = isinstance(config.env, type) and module is not None
-    return kind and issubclass(config.env, module.NativeEnv)
+    # If nobody has imported the contract, the environment cannot meet it.
+    contract = sys.modules.get('agents.environments.native_env')
+    if contract is None or not isinstance(config.env, type):
+        return False
+    return issubclass(config.env, contract.NativeEnv)
 
 
 def native(config: AttrDict) -> Any:
@@ -150,14 +160,35 @@ def _quiet_mujoco() -> None:
 
 
 def _spec(name: str) -> gym.envs.registration.EnvSpec:
+    """Look up a name, or `module:name` after importing the module."""
+    module, _, registered = name.rpartition(':')
     try:
-        return gym.spec(name)
+        if module:
+            importlib.import_module(module)
+        spec = gym.spec(registered)
     except ImportError as error:
         raise errors.ConfigError(
             f'The environment {name!r} cannot be imported: {error}.'
         ) from error
     except gym.error.Error as error:
-        near = errors.nearest(name, gym.registry)
+        near = errors.nearest(registered, gym.registry)
         raise errors.ConfigError(
             f'There is no environment {name!r}{near} {error}'
         ) from error
+    _require_installed(spec)
+    return spec
+
+
+def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
+    """Refuse an environment that lacks a package before workers are started."""
+    module = str(spec.entry_point).partition(':')[0]
+    needed = [package for place, package in PACKAGES.items() if place in module]
+    if isinstance(spec.entry_point, str):
+        needed.append(module.partition('.')[0])
+    for package in needed:
+        found = sys.modules.get(package) or importlib.util.find_spec(package)
+        if found is None:
+            raise errors.ConfigError(
+                f'The environment {spec.id!r} needs the package {package!r}, '
+                'which is not installed.'
+            )

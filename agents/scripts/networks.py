@@ -115,10 +115,12 @@ class Flatten(keras.layers.Layer):
 
     def _flat(self, space: gym.Space, leaf: tf.Tensor) -> tf.Tensor:
         match space:
+            # Sequential models of Keras turn what they are given into floats.
             case gym.spaces.Discrete():
-                return tf.one_hot(leaf, int(space.n))
+                return tf.one_hot(tf.cast(leaf, tf.int32), int(space.n))
             case gym.spaces.MultiDiscrete():
                 leaf = tf.reshape(leaf, [leaf.shape[0], -1])
+                leaf = tf.cast(leaf, tf.int32)
                 counts = space.nvec.reshape(-1).tolist()
                 columns = tf.unstack(leaf, axis=-1)
                 pairs = zip(columns, counts, strict=True)

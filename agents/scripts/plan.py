@@ -76,7 +76,9 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
 def _updates_together(rollout: int, updates: int) -> int:
     """A divisor of the number of updates that makes a call worth its while."""
     most = max(1, CALL_STEPS // rollout)
-    return max(n for n in range(1, updates + 1) if n <= most and not updates % n)
+    return max(
+        n for n in range(1, updates + 1) if n <= most and not updates % n
+    )
 
 
 def describe(config: AttrDict, plan: Plan) -> str:

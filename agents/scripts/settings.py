@@ -1,21 +1,34 @@
 """Configurations by name, by file, from the command line and on the disk."""
 
 import argparse
+import functools
 import importlib.util
+import inspect
 import io
 import pathlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
 import ruamel.yaml
 
-from agents.scripts import configs
+from agents.algorithms import ALGORITHMS
+from agents.scripts import configs, environments
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
 CONFIG_FILE = 'config.yaml'
+
+# What the settings are that are None by default, by example.
+OPTIONAL = {
+    'num_workers': 4,
+    'network': 'recurrent_gaussian',
+    'value_learning_rate': 1e-3,
+    'value_clip': 0.2,
+    'kl_stop': 0.03,
+}
 
 # Limits for files that may come from strangers.
 MAX_BYTES = 100_000
@@ -26,7 +39,8 @@ MAX_DEPTH = 10
 def find_config(name: str) -> Callable[[], AttrDict]:
     """Find a function of `configs.py`, or of a file as `file.py:function`."""
     if ':' in name:
-        return _find_in_file(*name.rsplit(':', 1))
+        file, _, function = name.rpartition(':')
+        return functools.partial(_call, _find_in_file(file, function), file)
     known = config_names()
     if name not in known:
         raise errors.ConfigError(
@@ -38,21 +52,19 @@ def find_config(name: str) -> Callable[[], AttrDict]:
 
 def config_names() -> list[str]:
     """The experiments of `configs.py`."""
-    helpers = ('default', 'ppo', 'reinforce', 'mujoco', 'in_graph')
     return [
         name
         for name, value in vars(configs).items()
         if getattr(value, '__module__', None) == configs.__name__
-        and not name.startswith('_')
-        and name not in helpers
+        and name != 'default'
+        and not inspect.signature(value).parameters  # Which helpers have.
     ]
 
 
 def override(config: AttrDict, settings: Sequence[str]) -> AttrDict:
     """Replace values of a configuration by `key=value` texts.
 
-    A value is read as YAML and has to have the type of the one that it
-    replaces.
+    A value is read as YAML and has to have the type of the default.
     """
     changes = {}
     for setting in settings:
@@ -66,7 +78,7 @@ def override(config: AttrDict, settings: Sequence[str]) -> AttrDict:
                 f'There is no setting {key!r}{errors.nearest(key, config)} '
                 f'There are {", ".join(sorted(config))}.'
             )
-        changes[key] = _typed(key, _parse(text), config[key])
+        changes[key] = _typed(key, _parse(text, f'The value of {key}'), config)
     return config.copy(**changes)
 
 
@@ -95,7 +107,11 @@ def load_config(directory: pathlib.Path) -> AttrDict:
         )
     if path.stat().st_size > MAX_BYTES:
         raise errors.ConfigError(f'{path} is too large for a configuration.')
-    values = _parse(path.read_text(), str(path))
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
+    values = _parse(text, str(path))
     if not isinstance(values, dict):
         raise errors.ConfigError(f'{path} does not hold settings.')
     return AttrDict(values)
@@ -111,23 +127,16 @@ def restored(config: AttrDict, directory: pathlib.Path) -> AttrDict:
 
     Functions, which are not saved, are taken from the configuration.
     """
-    saved = load_config(directory)
-    unknown = sorted(set(saved) - set(config))
-    if unknown:
-        raise errors.ConfigError(
-            f'{directory / CONFIG_FILE} has settings that this version does '
-            f'not know: {", ".join(unknown)}.'
-        )
+    saved = _known(load_config(directory), config, directory)
     for key, value in saved.items():
-        if is_function(value) and not callable(config[key]):
+        if has_function(value) and not has_function(_plain(config[key])):
             raise errors.ConfigError(
                 f'The setting {key!r} of the run is {value}, which cannot be '
                 'taken from a file. Give the config that defines it, as '
                 'file.py:function.'
             )
-    return config.copy(
-        **{key: value for key, value in saved.items() if not is_function(value)}
-    )
+    plain = {k: value for k, value in saved.items() if not has_function(value)}
+    return config.copy(**plain)
 
 
 def resolved(
@@ -144,14 +153,18 @@ def resolved(
     if config is not None:
         return restored(config, directory)
     saved = load_config(directory)
+    config = _defaults(saved)
+    config = config.copy(**_known(saved, config, directory))
     for key in needed:
-        if is_function(saved[key]) or ':' in str(saved[key]):
+        value = config[key]
+        outside = ':' in str(value).removeprefix(environments.IN_GRAPH)
+        if has_function(value) or (isinstance(value, str) and outside):
             raise errors.ConfigError(
-                f'The setting {key!r} of {directory} is {saved[key]}, which '
-                'runs code that a file cannot be trusted with. Give the config '
-                'that has it, as file.py:function.'
+                f'The setting {key!r} of {directory} is {value}, which runs '
+                'code that a file cannot be trusted with. Give the config that '
+                'has it, as file.py:function.'
             )
-    return saved
+    return config
 
 
 def add_env_processes(parser: argparse.ArgumentParser) -> None:
@@ -170,8 +183,11 @@ def add_env_processes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def is_function(value: Any) -> bool:
-    """Whether a saved value stands for a function."""
+def has_function(value: Any) -> bool:
+    """Whether a saved value stands for a function, or a part of it does."""
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return any(has_function(part) for part in parts)
     return isinstance(value, str) and value.startswith('<function ')
 
 
@@ -190,7 +206,10 @@ def _find_in_file(file: str, name: str) -> Callable[[], AttrDict]:
     sys.modules[spec.name] = module
     cloudpickle.register_pickle_by_value(module)
     sys.path.insert(0, str(path.parent.resolve()))  # As if it were run.
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _raised(path, error) from error
     names = [key for key, value in vars(module).items() if callable(value)]
     if name not in names:
         raise errors.ConfigError(
@@ -200,19 +219,83 @@ def _find_in_file(file: str, name: str) -> Callable[[], AttrDict]:
     return getattr(module, name)
 
 
-def _typed(key: str, value: Any, default: Any) -> Any:
-    """Check a value against the default that it replaces."""
-    if isinstance(default, float) and type(value) is int:
-        value = float(value)
-    if isinstance(default, int) and isinstance(value, float) and value % 1 == 0:
-        value = int(value)  # As in steps=1e6.
-    optional = value is None or default is None or callable(default)
-    if optional or type(value) is type(default):
-        return value
-    raise errors.ConfigError(
-        f'The setting {key!r} is of type {type(default).__name__}, for example '
-        f'{default!r}; {value!r} is not.'
+def _call(function: Callable[[], AttrDict], file: str) -> AttrDict:
+    """Call a function of a user's file, whose mistakes are told as such."""
+    try:
+        config = function()
+    except errors.UserError:
+        raise
+    except Exception as error:
+        raise _raised(pathlib.Path(file), error) from error
+    if not isinstance(config, AttrDict):
+        raise errors.ConfigError(
+            f'{file} returned {config!r} where settings were expected, such as '
+            'those from agents.configs.ppo().'
+        )
+    return config
+
+
+def _raised(path: pathlib.Path, error: Exception) -> errors.ConfigError:
+    lines = [
+        f' in line {frame.lineno}'
+        for frame in traceback.extract_tb(error.__traceback__)
+        if pathlib.Path(frame.filename) == path.absolute()
+    ]
+    where = lines[-1] if lines else ''
+    return errors.ConfigError(
+        f'{path} raised {type(error).__name__}{where}: {error}'
     )
+
+
+def _defaults(config: Mapping[str, Any]) -> AttrDict:
+    """The defaults that belong to the algorithm of a configuration."""
+    algorithm = config.get('algorithm')
+    if algorithm in ALGORITHMS:
+        return getattr(configs, algorithm)()
+    return configs.default()
+
+
+def _known(saved: AttrDict, config: AttrDict, directory: pathlib.Path) -> dict:
+    """Check the settings of a file against those that there are."""
+    unknown = sorted(set(saved) - set(config))
+    if unknown:
+        raise errors.ConfigError(
+            f'{directory / CONFIG_FILE} has settings that this version does '
+            f'not know: {", ".join(unknown)}.'
+        )
+    return {
+        key: value if has_function(value) else _typed(key, value, config)
+        for key, value in saved.items()
+    }
+
+
+def _typed(key: str, value: Any, config: AttrDict) -> Any:
+    """Check a value against the default, or else what it replaces."""
+    default = {**config, **_defaults(config)}[key]
+    example = OPTIONAL.get(key) if default is None else default
+    if value is None and None in (default, config[key]):
+        return value
+    if example is None:
+        return value
+    value = _converted(value, example)
+    fits = type(value) is type(example)
+    if fits and example and isinstance(example, list):
+        fits = all(type(part) is type(example[0]) for part in value)
+    if not fits:
+        raise errors.ConfigError(
+            f'The setting {key!r} is of type {type(example).__name__}, for '
+            f'example {example!r}; {value!r} is not.'
+        )
+    return value
+
+
+def _converted(value: Any, example: Any) -> Any:
+    """The number that was meant, such as an integer by 1e6."""
+    if isinstance(example, float) and type(value) is int:
+        return float(value)
+    if isinstance(example, int) and isinstance(value, float) and value % 1 == 0:
+        return int(value)
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -223,41 +306,59 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)  # Of a subclass, such as NumPy's float64.
+    if value is None:
         return value
     raise errors.ConfigError(
         f'A setting has to be a plain value or a function, not {value!r}.'
     )
 
 
-def _parse(text: str, source: str = 'The value') -> Any:
+def _parse(text: str, source: str) -> Any:
     """Read YAML that holds nothing but plain values."""
     try:
+        _require_small(_yaml().parse(text), source)
         value = _yaml().load(text)
     except ruamel.yaml.error.YAMLError as error:
+        problem = getattr(error, 'problem', None) or str(error).splitlines()[0]
         raise errors.ConfigError(
-            f'{source} is not plain YAML: {error}'
-        ) from None
-    except RecursionError:
-        raise errors.ConfigError(f'{source} is nested too deeply.') from None
-    _require_plain(value, source, [0], 0)
+            f'{source} is not plain YAML: {problem}.'
+        ) from error
+    except (TypeError, ValueError) as error:  # Such as a list for a key.
+        raise errors.ConfigError(
+            f'{source} is not plain YAML: {error}.'
+        ) from error
+    _require_plain(value, source)
     return value
 
 
-def _require_plain(
-    value: Any, source: str, count: list[int], depth: int
+def _require_small(
+    events: Iterable[ruamel.yaml.events.Event], source: str
 ) -> None:
-    count[0] += 1
-    if depth > MAX_DEPTH or count[0] > MAX_VALUES:
-        raise errors.ConfigError(f'{source} is too deep or too large.')
+    """Look through a text before anything is made of it."""
+    depth = 0
+    for count, event in enumerate(events):
+        depth += isinstance(event, ruamel.yaml.events.CollectionStartEvent)
+        depth -= isinstance(event, ruamel.yaml.events.CollectionEndEvent)
+        if depth > MAX_DEPTH or count > MAX_VALUES:
+            raise errors.ConfigError(f'{source} is too deep or too large.')
+        if isinstance(event, ruamel.yaml.events.AliasEvent):
+            raise errors.ConfigError(f'{source} has an alias, *{event.anchor}.')
+        if getattr(event, 'tag', None):
+            raise errors.ConfigError(f'{source} has a tag, {event.tag}.')
+
+
+def _require_plain(value: Any, source: str) -> None:
     if isinstance(value, dict):
         for key, part in value.items():
             if not isinstance(key, str):
                 raise errors.ConfigError(f'{source} has a key {key!r}.')
-            _require_plain(part, source, count, depth + 1)
+            _require_plain(part, source)
     elif isinstance(value, list):
         for part in value:
-            _require_plain(part, source, count, depth + 1)
+            _require_plain(part, source)
     elif not (value is None or isinstance(value, (bool, int, float, str))):
         raise errors.ConfigError(
             f'{source} holds a {type(value).__name__}, which is not plain.'

@@ -205,10 +205,11 @@ class _Status:
             self._trained = report.score
             self._rate = report.steps_per_second
         else:
+            rate = f'{self._rate:,.0f} steps/s' if self._rate > 0 else ''
             self.say(
                 'train',
                 f'{self._position(report.step)}  train {self._trained:.1f}  '
-                f'eval {report.score:.1f}  {self._rate:,.0f} steps/s',
+                f'eval {report.score:.1f}  {rate}'.rstrip(),
             )
 
     def _position(self, step: int) -> str:

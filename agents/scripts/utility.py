@@ -11,7 +11,7 @@ import gymnasium as gym
 
 from agents import algorithms, tools
 from agents.scripts import environments
-from agents.tools import errors, wire
+from agents.tools import compile_cache, errors, wire
 from agents.tools.attr_dict import AttrDict
 
 if TYPE_CHECKING:  # These import TensorFlow.
@@ -126,7 +126,7 @@ def define_saver(
     kept = {
         name: variable
         for name, variable in variables.items()
-        if not re.match(r'algo/(memory|log|kl)(/|$)', name)
+        if not re.match(r'algo/(memory|log|kl)(/|$)|\w+/seed$', name)
     }
     return Saver(pathlib.Path(logdir) / CHECKPOINTS, kept, partial=partial)
 
@@ -196,9 +196,16 @@ def _call(
     failure: Callable[[], Exception | None] = lambda: None,
 ) -> dict[str, float]:
     """Run an operation, or raise what went wrong within the graph."""
+    from agents.tools.backend import tf
+
     before = batch_env.seconds
     try:
         results = operation()
+    except tf.errors.DataLossError as error:
+        raise errors.UserError(
+            f'A compiled program in {compile_cache.clear()} was damaged. They '
+            'have been removed; start again.'
+        ) from error
     except Exception:
         error = batch_env.failure()
         if error is None:

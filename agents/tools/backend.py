@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
 
+from agents.tools import compile_cache
+
 # Log lines of severity info and warning, which are not for users of agents.
 _NOISE = re.compile(rb'^(WARNING: All log messages before absl|[IW]\d{4} )')
 
@@ -80,6 +82,7 @@ os.environ.setdefault('TF_OVERRIDE_GLOBAL_THREADPOOL', '1')
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 os.environ.setdefault('KERAS_BACKEND', 'tensorflow')
 _add_flags('XLA_FLAGS', '--xla_cpu_prefer_vector_width=512')
+_add_flags('TF_XLA_FLAGS', compile_cache.flags())
 
 # Keras imports all of pyplot, a fifth of the time, for a gallery of images.
 with _quiet(), _hidden('matplotlib'), _no_garbage_collection():
@@ -87,6 +90,10 @@ with _quiet(), _hidden('matplotlib'), _no_garbage_collection():
     import tensorflow as tf
 
 tf.get_logger().setLevel('ERROR')
+
+# What is compiled needs no optimization before, which would take time and name
+# things at random, so that the cache would not recognize the program.
+tf.config.optimizer.set_experimental_options({'disable_meta_optimizer': True})
 
 # Traced once for each set of arguments that are not tensors. Inside of a
 # function that is compiled as a whole, such a function becomes part of it.

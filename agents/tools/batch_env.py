@@ -1,5 +1,6 @@
 """Several environments that are stepped as one."""
 
+import contextlib
 import functools
 import itertools
 import threading
@@ -127,11 +128,11 @@ class BatchEnv:
 
     def close(self) -> None:
         """Close all environments and end their processes."""
-        for member in self._members:
-            if isinstance(member, ExternalProcess):
-                member.begin_close()
-        for member in self._members:
-            member.close()
+        with contextlib.ExitStack() as stack:  # One may raise an error.
+            for member in self._members:
+                stack.callback(member.close)
+                if isinstance(member, ExternalProcess):
+                    member.begin_close()
 
     def step_packed(self, actions: Any) -> list[np.ndarray]:
         """Like `step`, but the reply is in matrices by `block.reply_layout`."""
@@ -158,7 +159,9 @@ class BatchEnv:
                 if isinstance(member, env_slice.EnvSlice):
                     member.step() if request == channel.STEP else member.reset()
         except errors.EnvError:
-            self.close()
+            # Another one in close would hide what went wrong first.
+            with contextlib.suppress(errors.EnvError):
+                self.close()
             raise
         # A copy in any case, since the blocks are written to by the next step.
         matrices = [
@@ -182,10 +185,12 @@ class BatchEnv:
                 f'{len(self)} environments with {self.action_space}, got the '
                 f'shape {actions.shape}.'
             )
-        if self._choices is None:
-            valid = np.isfinite(actions)
-        else:
-            valid = (actions >= 0) & (actions < self._choices)
+        with np.errstate(over='ignore', invalid='ignore'):
+            if self._choices is None:
+                valid = np.isfinite(actions.astype(np.float32, copy=False))
+            else:
+                valid = (actions >= 0) & (actions < self._choices)
+                valid &= actions % 1 == 0
         if not valid.all():
             index = int(np.argwhere(~valid)[0, 0])
             raise errors.EnvError(

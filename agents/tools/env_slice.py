@@ -89,7 +89,7 @@ class EnvSlice:
                     write(index, observ)
                     rewards.append(_number(reward))
                     _require_flags(terminated, truncated)
-                except (TypeError, ValueError) as error:
+                except (TypeError, ValueError, OverflowError) as error:
                     raise self._broken(index, 'step', result, error) from None
                 if terminated or truncated:
                     ended.append((index, terminated, truncated))
@@ -126,11 +126,14 @@ class EnvSlice:
 
     def close(self) -> None:
         """Close every environment, the later ones too if one raises."""
+        failures = []
         for index, env in enumerate(self.envs):
             try:
                 env.close()
             except Exception:
-                raise self._raised(index, 'in close') from None
+                failures.append(self._raised(index, 'in close'))
+        if failures:
+            raise failures[0]
 
     def _reset(self, index: int) -> None:
         env, seed = self.envs[index], self._seeds[index]
@@ -149,7 +152,7 @@ class EnvSlice:
         except (TypeError, ValueError) as error:
             raise self._broken(index, 'reset', result, error) from None
         if self._observ.first_not_finite() == index:
-            raise self._not_finite(index, 'a first observation')
+            raise self._not_finite(index, 'a first observation', 'observ')
 
     def _actions(self) -> list:
         actions = self._request['action']
@@ -208,10 +211,10 @@ class EnvSlice:
             f'{reprlib.repr(result)}.'
         )
 
-    def _not_finite(self, index: int, what: str) -> errors.EnvError:
-        observ = nested.map(
-            lambda leaf: leaf[index], self._reply['next_observ']
-        )
+    def _not_finite(
+        self, index: int, what: str, where: str = 'next_observ'
+    ) -> errors.EnvError:
+        observ = nested.map(lambda leaf: leaf[index], self._reply[where])
         return errors.EnvError(
             f'Environment {self._first + index} returned {what} with values '
             f'that are not finite 32-bit numbers; its observation: {observ}.'

@@ -21,10 +21,10 @@ class Cancelled(UserError):
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Say which of the choices the name is closest to, as a clause.
+    """Say which of the choices the name is closest to, to end a sentence.
 
     Returns:
-        `"; did you mean 'x'?"`, or an empty string if nothing is close.
+        `"; did you mean 'x'?"`, or a full stop if nothing is close.
     """
     close = difflib.get_close_matches(str(name), list(choices), n=1)
-    return f'; did you mean {close[0]!r}?' if close else ''
+    return f'; did you mean {close[0]!r}?' if close else '.'

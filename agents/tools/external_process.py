@@ -1,6 +1,7 @@
 """Environments in a process of their own."""
 
 import contextlib
+import functools
 import mmap
 import os
 import pathlib
@@ -90,6 +91,8 @@ class ExternalProcess:
         self._timeout = timeout
         self._spaces: tuple[gym.Space, gym.Space] | None = None
         self._busy = True  # With constructing the environments.
+        self._calls = 0
+        self._close_by: float | None = None
         self._memory = _anonymous_file(block.HEADER)
         self._process, control, self._lifeline = _start(self._memory)
         self._socket = control
@@ -107,7 +110,7 @@ class ExternalProcess:
         try:
             payload = cloudpickle.dumps(settings)
             self._channel.send_payload(channel.START, payload)
-        except BrokenPipeError:
+        except ConnectionError:
             pass  # Told by whoever asks for the spaces.
         except Exception as error:
             self.close()
@@ -156,12 +159,13 @@ class ExternalProcess:
         message = cloudpickle.dumps((index, name, args, kwargs))
         self._require_idle()
         self._busy = True
+        self._calls += 1
         try:
             self._channel.send_payload(channel.CALL, message)
-        except BrokenPipeError:
+        except ConnectionError:
             raise self.death() from None
-
-        return self._wait() if blocking else self._wait
+        promise = functools.partial(self._keep, self._calls)
+        return promise() if blocking else promise
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith('_'):
@@ -184,7 +188,7 @@ class ExternalProcess:
         self._busy = True
         try:
             self._channel.send(kind)
-        except BrokenPipeError:
+        except ConnectionError:
             raise self.death() from None
 
     def receive(self) -> Any:
@@ -212,7 +216,6 @@ class ExternalProcess:
     def death(self) -> errors.EnvError:
         """The error that tells how the process ended."""
         _await_exit(self._process, CLOSE_SECONDS)
-        self._busy = False
         self.close()
         code = self._process.returncode
         how = (
@@ -225,29 +228,35 @@ class ExternalProcess:
             f'{self._at_work()} was at work.'
         )
 
-    def timed_out(self) -> errors.EnvError:
+    def timed_out(self, timeout: float) -> errors.EnvError:
         """The error that tells that no reply came in time; ends the process."""
         at_work = self._at_work()
-        _kill_group(self._process)
-        self._busy = False
         self.close()
         return errors.EnvError(
-            f'Environment {at_work} did not answer within {self._timeout:g} '
+            f'Environment {at_work} did not answer within {timeout:g} '
             f'seconds; its worker process {self._process.pid} was killed. If '
             'it needs longer than that, raise the timeout.'
         )
 
     def close(self) -> None:
         """Close the environments and end the process, at once if it is busy."""
-        self.begin_close()
+        _await_exit(self._process, self.begin_close() - time.monotonic())
         self._finalizer()
 
-    def begin_close(self) -> None:
-        """Ask the process to close without waiting until it has."""
-        if self._finalizer.alive and not self._busy:
-            self._busy = True
-            with contextlib.suppress(BrokenPipeError):  # It is gone already.
-                self._channel.send(channel.CLOSE)
+    def begin_close(self) -> float:
+        """Ask the process to close without waiting until it has.
+
+        Returns:
+            The time by which it will have closed or else is killed.
+        """
+        if self._close_by is None:
+            self._close_by = time.monotonic() + CLOSE_SECONDS
+            if self._busy:
+                _kill_group(self._process)
+            else:
+                with contextlib.suppress(ConnectionError):  # It is gone.
+                    self._channel.send(channel.CLOSE)
+        return self._close_by
 
     def _found_spaces(self) -> tuple[gym.Space, gym.Space]:
         if self._spaces is None:
@@ -258,12 +267,22 @@ class ExternalProcess:
                 raise
         return self._spaces
 
+    def _keep(self, call: int) -> Any:
+        """Keep the promise of a call."""
+        if call != self._calls or not self._busy:
+            raise RuntimeError('The reply to this request has been taken.')
+        return self._wait()
+
     def _wait(self) -> Any:
+        self._require_open()
         return Replies([self]).wait(self._timeout)[0]
 
-    def _require_idle(self) -> None:
+    def _require_open(self) -> None:
         if not self._finalizer.alive:
             raise errors.EnvError('The worker process has been closed.')
+
+    def _require_idle(self) -> None:
+        self._require_open()
         if self._busy:
             raise RuntimeError(
                 'A process has one outstanding request at a time: call the '
@@ -308,7 +327,7 @@ class Replies:
                 )
             if not ready and time.monotonic() >= deadline:
                 late = next(fd for fd in self._processes if fd not in replies)
-                raise self._processes[late].timed_out()
+                raise self._processes[late].timed_out(timeout)
             for descriptor, _ in ready:
                 control = self._control[descriptor]
                 process = self._processes[control]
@@ -334,6 +353,9 @@ def _start(memory: int) -> tuple[subprocess.Popen, socket.socket, int]:
         path or str(pathlib.Path.cwd()) for path in sys.path
     )
     descriptors = theirs.fileno(), their_lifeline, memory
+    # Blocked signals stay so in the child, until it can tell them itself that
+    # they are not for it: Ctrl-C is the parent's to handle.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         process = subprocess.Popen(
             [
@@ -347,6 +369,7 @@ def _start(memory: int) -> tuple[subprocess.Popen, socket.socket, int]:
             env=environ,
         )
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         theirs.close()
         os.close(their_lifeline)
     return process, ours, our_lifeline
@@ -355,8 +378,7 @@ def _start(memory: int) -> tuple[subprocess.Popen, socket.socket, int]:
 def _end(
     process: subprocess.Popen, control: socket.socket, descriptors: list[int]
 ) -> None:
-    """Wait until a process that was asked to close has, or kill it."""
-    _await_exit(process, CLOSE_SECONDS)
+    """Kill a process and let go of all that belongs to it."""
     _kill_group(process)
     control.close()
     for descriptor in descriptors:
@@ -376,6 +398,8 @@ def _await_exit(process: subprocess.Popen, seconds: float) -> None:
 def _kill_group(process: subprocess.Popen) -> None:
     """Kill a process, if it is alive, and all that it has started."""
     if process.returncode is None:  # So its number cannot be another's yet.
+        os.kill(process.pid, signal.SIGKILL)
+        # It makes its group only after a while, and dies without it until then.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -7,6 +7,7 @@ import gymnasium as gym
 from agents.tools import nested
 from agents.tools.backend import tf
 from agents.tools.batch_env import BatchEnv
+from agents.tools.external_process import ExternalProcess
 from agents.tools.in_graph_batch_env import InGraphBatchEnv
 from agents.tools.transition import Transition
 
@@ -18,7 +19,7 @@ class InGraphEnv(tf.Module):
         env: The environment, perhaps an `ExternalProcess`.
     """
 
-    def __init__(self, env: gym.Env):
+    def __init__(self, env: gym.Env | ExternalProcess):
         super().__init__()
         self._batch = InGraphBatchEnv(BatchEnv([env]))
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -52,6 +53,10 @@ class InGraphEnv(tf.Module):
     @property
     def done(self) -> tf.Tensor:
         return self._only(self._batch.done)
+
+    @property
+    def begins(self) -> tf.Tensor:
+        return self._only(self._batch.begins)
 
     @property
     def transition(self) -> Transition:

@@ -115,4 +115,4 @@ def _rebuild(structure: Any, results: dict) -> Any:
     kind = structure.__class__
     if hasattr(structure, '_fields'):
         return kind(*results.values())
-    return kind(results.values())
+    return kind(list(results.values()))

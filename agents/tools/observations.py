@@ -104,6 +104,8 @@ def _leaf_writer(
         if is_float or (value.dtype == dtype and count is None):
             array[row] = value
             return
+        if value.dtype == np.uint64:  # Whose large values would wrap around.
+            value = np.minimum(value, np.uint64(1 << 62))
         value = value.astype(np.int64) - start
         limits = np.iinfo(dtype)
         low, high = (

@@ -9,17 +9,24 @@ import zlib
 
 from agents.tools.backend import tf
 
+# Takes neighbouring seeds far apart: an odd number, 2³² over the golden ratio.
+SPREAD = 0x9E3779B1 - 2**32
 
-def key(seed: int, purpose: str, counter: tf.Tensor | int) -> tf.Tensor:
+
+def key(
+    seed: tf.Tensor | int, purpose: str, counter: tf.Tensor | int
+) -> tf.Tensor:
     """The key of a draw, for the functions below.
 
     Args:
-        seed: Seed of the run.
+        seed: Seed of the run; from a variable, so that programs that are
+            compiled for one serve others too.
         purpose: A name for what is drawn, unique in the project.
         counter: Integer that is never the same twice for the purpose.
     """
-    stream = zlib.crc32(f'{seed} {purpose}'.encode()) & 0x7FFFFFFF
-    return tf.stack([tf.constant(stream), tf.cast(counter, tf.int32)])
+    stream = zlib.crc32(purpose.encode()) & 0x7FFFFFFF
+    mixed = tf.cast(seed, tf.int32) * tf.constant(SPREAD) + stream
+    return tf.stack([mixed, tf.cast(counter, tf.int32)])
 
 
 def normal(key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
@@ -72,7 +79,7 @@ def permutation(key: tf.Tensor, size: int) -> tf.Tensor:
 def _digits(size: int) -> tuple[int, int]:
     """Bases of similar size whose product is the size, or slightly more."""
     root = math.isqrt(size - 1) + 1
-    for high in range(root, root // 4, -1):
+    for high in range(root, max(root // 4, 1), -1):
         if size % high == 0:
             return high, size // high
     return root, -(-size // root)

@@ -26,7 +26,8 @@ class Records:
     Args:
         directory: Directory of the run, which exists.
         step: Step at which the run is resumed; rows of later steps, which
-            were written after the last checkpoint, are removed.
+            were written after the last checkpoint, are removed, and so are
+            rows that were cut short.
     """
 
     def __init__(self, directory: str | pathlib.Path, step: int = 0):
@@ -74,7 +75,8 @@ class Records:
             rows = list(csv.reader(file))
         if rows:
             self._names, *rows = rows
-            kept = [row for row in rows if row and int(row[0]) <= step]
+            whole = [row for row in rows if len(row) == len(self._names)]
+            kept = [row for row in whole if int(row[0]) <= step]
             self._write([self._names, *kept], 'w')
 
     def _write(self, rows: list[list], mode: str) -> None:

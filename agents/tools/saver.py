@@ -4,7 +4,9 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,19 +52,21 @@ class Saver:
         if not self._directory.exists():
             return []
         names = [path.name for path in self._directory.iterdir()]
-        return sorted(int(name) for name in names if name.isdigit())
+        return sorted(int(n) for n in names if re.fullmatch('[0-9]{12,}', n))
 
     def save(self, step: int) -> pathlib.Path:
         """Write a checkpoint; the oldest make room only once it is whole."""
-        final = self._directory / f'{step:012d}'
-        if final.exists():
+        final = self._path(step)
+        if _is_whole(final):
             return final
         self._require_finite()
-        self._directory.mkdir(parents=True, exist_ok=True)
         temporary = self._directory / f'.{final.name}.{os.getpid()}'
-        temporary.mkdir()
         try:
+            # Perhaps left by a killed process that had the same number.
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
             self._write(temporary)
+            _set_aside(final)
             temporary.rename(final)
             _sync(self._directory)
         except OSError as error:
@@ -73,8 +77,10 @@ class Saver:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         verify(final)
-        for old in self.steps()[: -self._keep]:
-            shutil.rmtree(self._directory / f'{old:012d}')
+        # Those of later steps were found to be damaged when it was resumed.
+        older = [other for other in self.steps() if other < step]
+        for old in older[: 1 - self._keep]:
+            shutil.rmtree(self._path(old))
         return final
 
     def restore(
@@ -93,7 +99,7 @@ class Saver:
         """
         steps = self.steps() if step is None else [step]
         for candidate in reversed(steps):
-            path = self._directory / f'{candidate:012d}'
+            path = self._path(candidate)
             try:
                 verify(path)
             except errors.UserError as error:
@@ -104,6 +110,9 @@ class Saver:
             self._read(path)
             return candidate
         return None
+
+    def _path(self, step: int) -> pathlib.Path:
+        return self._directory / f'{step:012d}'
 
     def _require_finite(self) -> None:
         for name, variable in self._variables.items():
@@ -172,6 +181,21 @@ def verify(directory: pathlib.Path) -> None:
         raise errors.UserError(
             f'The checkpoint {directory} is not whole: {error}.'
         ) from error
+
+
+def _is_whole(directory: pathlib.Path) -> bool:
+    try:
+        verify(directory)
+    except errors.UserError:
+        return False
+    return True
+
+
+def _set_aside(damaged: pathlib.Path) -> None:
+    """Rename a damaged checkpoint, if there is one, so that it can be seen."""
+    if damaged.exists():
+        aside = tempfile.mkdtemp('.damaged', f'{damaged.name}.', damaged.parent)
+        damaged.rename(aside)
 
 
 def _difference(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> str:

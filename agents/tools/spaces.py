@@ -43,10 +43,14 @@ def specs(space: gym.Space) -> Any:
 def require_supported(observ_space: gym.Space, action_space: gym.Space) -> None:
     """Refuse an environment whose spaces no part of the project can handle."""
     specs(observ_space)
-    if type(action_space).__name__ not in ACTIONS:
+    kind = type(action_space).__name__
+    if kind not in ACTIONS or (
+        kind == 'Box' and action_space.dtype.kind != 'f'
+    ):
         raise errors.EnvError(
             f'The action space {action_space} is not supported. Supported are '
-            f'{", ".join(ACTIONS)}; wrap the environment so that it uses one.'
+            f'{", ".join(ACTIONS)}, boxes of floats only; wrap the environment '
+            'so that it uses one.'
         )
 
 
@@ -99,7 +103,7 @@ def encode(space: gym.Space) -> dict:
             counts = {'nvec': space.nvec, 'start': space.start}
             return {'kind': 'MultiDiscrete', **counts}
         case gym.spaces.MultiBinary():
-            return {'kind': 'MultiBinary', 'shape': list(space.shape)}
+            return {'kind': 'MultiBinary', 'n': space.n}
     return specs(space)  # Raises the error that lists the supported ones.
 
 
@@ -107,8 +111,9 @@ def decode(text: dict) -> gym.Space:
     """Build a space from its description."""
     match text['kind']:
         case 'Dict':
+            # Pairs, as the keys of a dictionary would be sorted.
             return gym.spaces.Dict(
-                {key: decode(part) for key, part in text['parts'].items()}
+                [(key, decode(part)) for key, part in text['parts'].items()]
             )
         case 'Tuple':
             return gym.spaces.Tuple([decode(part) for part in text['parts']])
@@ -120,5 +125,5 @@ def decode(text: dict) -> gym.Space:
         case 'MultiDiscrete':
             return gym.spaces.MultiDiscrete(text['nvec'], start=text['start'])
         case 'MultiBinary':
-            return gym.spaces.MultiBinary(tuple(text['shape']))
+            return gym.spaces.MultiBinary(text['n'])
     raise ValueError(f'Unknown kind of space: {text["kind"]!r}.')

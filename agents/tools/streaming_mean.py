@@ -40,9 +40,11 @@ class StreamingMean(tf.Module):
             values = values[None]
         if mask is None:
             mask = tf.ones(values.shape[:1], bool)
-        mask = tf.cast(mask, values.dtype)
-        self._sum.assign_add(tf.tensordot(mask, values, 1))
-        self._count.assign_add(tf.reduce_sum(mask))
+        # Selected rather than multiplied, as zero times NaN is NaN.
+        rows = tf.reshape(mask, [-1] + [1] * self._sum.shape.rank)
+        values = tf.where(rows, values, tf.zeros_like(values))
+        self._sum.assign_add(tf.reduce_sum(values, 0))
+        self._count.assign_add(tf.reduce_sum(tf.cast(mask, values.dtype)))
 
     def clear(self) -> tf.Tensor:
         """Take the mean and begin anew."""

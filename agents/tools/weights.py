@@ -1,5 +1,6 @@
 """The variables of an algorithm by name, and their number."""
 
+import math
 import re
 from typing import Any
 
@@ -13,9 +14,8 @@ def named_variables(thing: Any, prefix: str = '') -> dict[str, tf.Variable]:
     the process, so that they can be found again in a checkpoint. A variable
     that is reachable in several ways has the first of its names.
     """
-    found: dict[str, tf.Variable] = {}
-    _collect(thing, prefix, found, set())
-    return found
+    found = _named(thing, prefix)
+    return {name: _plain(variable) for name, variable in found.items()}
 
 
 def count_weights(
@@ -32,23 +32,33 @@ def count_weights(
         exclude: Leave out names that match this regular expression.
     """
     total = 0
-    for name, variable in named_variables(thing).items():
+    for name, variable in _named(thing).items():
         if not variable.trainable:
             continue
         if scope and not f'{name}/'.startswith(f'{scope.rstrip("/")}/'):
             continue
         if exclude and re.match(exclude, name):
             continue
-        total += variable.shape.num_elements()
+        total += math.prod(variable.shape)
     return total
 
 
+def _named(thing: Any, prefix: str = '') -> dict[str, Any]:
+    """The variables, those of Keras as they are: they know what is frozen."""
+    found: dict[str, Any] = {}
+    _collect(thing, prefix, found, set())
+    return found
+
+
 def _collect(thing: Any, path: str, found: dict, seen: set[int]) -> None:
-    thing = _plain(thing)
-    if isinstance(thing, tf.Variable):
-        if id(thing) not in seen:
-            seen.add(id(thing))
-            found[path or thing.name] = thing
+    plain = _plain(thing)
+    if isinstance(plain, tf.Variable):
+        if id(plain) not in seen:
+            seen.add(id(plain))
+            path = path or plain.name
+            if path in found:
+                raise ValueError(f'Two variables have the name {path!r}.')
+            found[path] = thing
         return
     for name, part in _parts(thing):
         _collect(part, f'{path}/{name}' if path else name, found, seen)
@@ -61,7 +71,8 @@ def _parts(thing: Any) -> list[tuple[str, Any]]:
         return [(str(key), thing[key]) for key in sorted(thing)]
     if _is_keras(thing):
         return [
-            (f'{index}-{variable.name}', variable)
+            # Without the numbers by which Keras counts layers of the process.
+            (f'{index}-{re.sub("_[0-9]+", "", variable.name)}', variable)
             for index, variable in enumerate(thing.variables)
         ]
     if isinstance(thing, tf.Module):

@@ -32,6 +32,7 @@ def main() -> None:
     os.setpgid(0, 0)
     _die_with_parent(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent's to handle.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     parent = channel.Channel(control)
     try:
         if parent.receive() != channel.START:
@@ -47,9 +48,9 @@ def main() -> None:
         serve(parent, envs, memory)
         envs.close()
     except errors.EnvError as error:
-        parent.send_payload(channel.EXCEPTION, str(error).encode())
+        parent.send_payload(channel.EXCEPTION, _encode(str(error)))
     except Exception:
-        parent.send_payload(channel.EXCEPTION, traceback.format_exc().encode())
+        parent.send_payload(channel.EXCEPTION, _encode(traceback.format_exc()))
 
 
 def serve(
@@ -82,7 +83,12 @@ def _call(parent: channel.Channel, envs: env_slice.EnvSlice) -> None:
         value = wire.dumps(envs.call(index, name, *args, **kwargs))
         parent.send_payload(channel.RESULT, value)
     except (AttributeError, TypeError) as error:
-        parent.send_payload(channel.REFUSED, f'{name}: {error}'.encode())
+        parent.send_payload(channel.REFUSED, _encode(f'{name}: {error}'))
+
+
+def _encode(text: str) -> bytes:
+    """Names of files, for example, may hold what is not text."""
+    return text.encode(errors='backslashreplace')
 
 
 def _die_with_parent(lifeline: int) -> None:

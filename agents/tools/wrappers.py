@@ -128,12 +128,13 @@ class FrameHistory(gym.Wrapper):
 
     def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
         observ, info = self.env.reset(**kwargs)
+        observ = np.array(observ)  # The environment may write to it again.
         self._frames.extend([observ] * (max(self._past_indices) + 1))
         return self._history(), info
 
     def step(self, action: Any) -> tuple:
         observ, *rest = self.env.step(action)
-        self._frames.append(observ)
+        self._frames.append(np.array(observ))
         return self._history(), *rest
 
     def _history(self) -> np.ndarray:
@@ -148,35 +149,39 @@ class FrameHistory(gym.Wrapper):
 class FrameDelta(gym.Wrapper):
     """Observes the change since the observation before.
 
-    The first observation of an episode is the change from itself, zero.
+    The first observation of an episode is the change from itself, zero. The
+    change of an integer may be negative, even where bytes are observed.
     """
 
     def __init__(self, env: gym.Env):
         super().__init__(env)
         space = _require_box(env.observation_space)
-        low, high = space.low, space.high
+        self._dtype = np.int64 if space.dtype.kind in 'iu' else space.dtype
+        low, high = (
+            space.low.astype(self._dtype),
+            space.high.astype(self._dtype),
+        )
         self.observation_space = gym.spaces.Box(
-            low - high, high - low, dtype=space.dtype
+            low - high, high - low, dtype=self._dtype
         )
         self._last: Any = None
 
     def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
         observ, info = self.env.reset(**kwargs)
-        self._last = np.array(observ)
+        self._last = np.array(observ, self._dtype)
         return self._last - self._last, info
 
     def step(self, action: Any) -> tuple:
         observ, *rest = self.env.step(action)
-        delta = observ - self._last
-        self._last = np.array(observ)
-        return delta, *rest
+        before, self._last = self._last, np.array(observ, self._dtype)
+        return self._last - before, *rest
 
 
 class RangeNormalize(gym.Wrapper):
     """Speaks of observations and actions in the range from -1 to 1.
 
-    Applies to the parts whose bounds are finite. The batch does the same to
-    bounded actions by itself, see `agents.tools.InGraphBatchEnv`.
+    Applies to boxes of floats whose bounds are finite. The batch does the same
+    to bounded actions by itself, see `agents.tools.InGraphBatchEnv`.
 
     Args:
         env: Environment with boxes as spaces.
@@ -212,7 +217,8 @@ class ConvertTo32Bit(gym.Wrapper):
 
     def step(self, action: Any) -> tuple:
         observ, reward, *rest = self.env.step(action)
-        return self._convert(observ), np.float32(reward), *rest
+        reward = _convert_leaf(reward, np.dtype(np.float32))[()]
+        return self._convert(observ), reward, *rest
 
     def _convert(self, observ: Any) -> Any:
         return nested.map(
@@ -245,10 +251,11 @@ def _convert_leaf(leaf: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def _wanted(name: str, choice: bool | None, space: gym.Space) -> bool:
-    possible = spaces.is_bounded(space)
+    possible = spaces.is_bounded(space) and np.dtype(space.dtype).kind == 'f'
     if choice and not possible:
         raise ValueError(
-            f'Cannot normalize the {name}, {space} is not bounded.'
+            f'Cannot normalize the {name}, {space} is not a bounded box of '
+            'floats.'
         )
     return possible if choice is None else choice
 

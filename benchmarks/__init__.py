@@ -1,0 +1,1 @@
+"""Timed comparisons; each prints ratios within one sitting."""

@@ -1,0 +1,104 @@
+"""What a user could take instead, timed at the same settings.
+
+Every peer runs in a process of its own, by the interpreter that has it
+installed:
+
+    pip install -e '.[bench]'
+    python -m benchmarks.peers sb3 8 256
+"""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import gymnasium as gym
+
+ENV = 'HalfCheetah-v5'
+STEPS = 40_000
+STEPPING_SECONDS = 3.0
+
+
+def training(library: str, agents: int, steps: int) -> float:
+    """Training steps per second of PPO with the library's own defaults."""
+    if library == 'sb3':
+        import stable_baselines3 as peer
+        import torch
+
+        torch.set_num_threads(1)
+    else:
+        import sbx as peer
+    from stable_baselines3.common import env_util
+
+    env = env_util.make_vec_env(ENV, agents, seed=0)
+    model = peer.PPO('MlpPolicy', env, n_steps=steps, seed=0, device='cpu')
+    model.learn(agents * steps)  # Compiles, where there is something to.
+    started = time.perf_counter()
+    model.learn(STEPS)
+    return model.num_timesteps / (time.perf_counter() - started)
+
+
+def stepping(agents: int) -> float:
+    """Steps per second of Gymnasium's batch of processes."""
+    env = gym.make_vec(ENV, num_envs=agents, vectorization_mode='async')
+    env.reset(seed=0)
+    action = env.action_space.sample()
+    count, started = 0, time.perf_counter()
+    while time.perf_counter() - started < STEPPING_SECONDS:
+        env.step(action)
+        count += agents
+    rate = count / (time.perf_counter() - started)
+    env.close()
+    return rate
+
+
+def one_core() -> float:
+    """Steps per second of one environment in a bare loop."""
+    env = gym.make(ENV, disable_env_checker=True)
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(64)]
+    count, started = 0, time.perf_counter()
+    while time.perf_counter() - started < STEPPING_SECONDS:
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
+        count += len(actions)
+    return count / (time.perf_counter() - started)
+
+
+def start(python: str, *arguments: object) -> subprocess.Popen:
+    """Start a measurement in another process."""
+    command = [python, __file__, *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def result(process: subprocess.Popen) -> float | None:
+    """Wait for a measurement; None if the library is not installed."""
+    output, error = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f'{process.args!r} failed:\n{error}')
+    return json.loads(output.splitlines()[-1])
+
+
+def main(arguments: Sequence[str]) -> None:
+    gym.logger.min_level = gym.logger.ERROR
+    name, *numbers = arguments
+    if name in ('sb3', 'sbx'):
+        module = {'sb3': 'stable_baselines3', 'sbx': 'sbx'}[name]
+        installed = importlib.util.find_spec(module) is not None
+        rate = training(name, *map(int, numbers)) if installed else None
+    elif name == 'stepping':
+        rate = stepping(*map(int, numbers))
+    else:
+        rate = one_core()
+    print(json.dumps(rate))
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])

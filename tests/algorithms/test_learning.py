@@ -1,0 +1,66 @@
+"""A task that can be solved with a memory and cannot without."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import agents
+from agents.scripts import configs
+
+LENGTH = 4
+
+
+class Recall(gym.Env):
+    """The first observation is the action to give in the last step."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cue, self.time = int(self.np_random.integers(2)), 0
+        return self.observ(2 * self.cue - 1), {}
+
+    def step(self, action):
+        self.time += 1
+        over = self.time == LENGTH
+        reward = (1.0 if action == self.cue else -1.0) if over else 0.0
+        return self.observ(0), reward, over, False, {}
+
+    def observ(self, cue):
+        return np.array([cue, self.time == LENGTH - 1], np.float32)
+
+
+def final_score(**settings):
+    """The mean score of the last evaluation."""
+    config = configs.ppo(
+        env=Recall,
+        max_length=LENGTH,
+        num_agents=16,
+        update_every=16,
+        update_epochs=4,
+        batch_size=64,
+        eval_episodes=64,
+        learning_rate=1e-2,
+        recurrent_units=8,
+        policy_layers=[8],
+        value_layers=[8],
+        seed=1,
+        **settings,
+    )
+    scores = [*agents.train(config, env_processes=False)]
+    return scores[-1]
+
+
+def test_recurrent_network_solves_it():
+    score = final_score(
+        network='recurrent_categorical', steps=8_000, eval_every=8_000
+    )
+    assert score > 0.9
+
+
+def test_feed_forward_network_cannot():
+    score = final_score(
+        network='feed_forward_categorical', steps=8_000, eval_every=8_000
+    )
+    assert abs(score) < 0.6

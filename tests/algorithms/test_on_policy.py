@@ -1,0 +1,223 @@
+"""How a rollout is recorded, evaluated and handed over to be learnt from."""
+
+import numpy as np
+import pytest
+
+from agents.algorithms import on_policy
+from agents.parts import returns, sequences, state
+from agents.tools import errors
+from agents.tools.backend import keras, tf
+
+pytestmark = pytest.mark.usefixtures('eagerly')
+
+KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']
+each_kind = pytest.mark.parametrize('network', KINDS)
+
+
+def test_rollout_is_what_happened(recorder, play):
+    algo = recorder(normalize_observ=False)
+    for number in range(2):
+        played = play(algo)
+        algo.update()
+        rollout = algo.rollout
+        assert rollout.number == number
+        np.testing.assert_array_equal(rollout.observ, played.observ)
+        np.testing.assert_array_equal(rollout.begins, played.begins)
+        np.testing.assert_array_equal(rollout.action, played.action)
+        assert algo.memory.length == 0
+
+
+@pytest.mark.parametrize('normalize', [False, True])
+def test_advantages_and_returns(recorder, play, normalize):
+    algo = recorder(
+        normalize_observ=False,
+        normalize_reward=normalize,
+        discount=0.9,
+        gae_lambda=0.7,
+    )
+    played = play(algo)
+    algo.update()
+    reward = played.reward
+    if normalize:
+        zeros = np.zeros(reward.shape[1], np.float32)
+        past = returns.discounted_past(reward, played.begins, 0.9, zeros)
+        reward = reward / np.std(past)
+    network = algo.critic.network
+    value, next_value = [
+        np.stack([network(tf.constant(x))[:, 0] for x in observ])
+        for observ in (played.observ, played.next_observ)
+    ]
+    expected = returns.lambda_advantage(
+        reward, value, next_value, played.terminated, played.done, 0.9, 0.7
+    )
+    rollout = algo.rollout
+    np.testing.assert_allclose(rollout.value, value, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(rollout.advantage, expected, atol=1e-4)
+    np.testing.assert_allclose(rollout.returns, value + expected, atol=1e-4)
+
+
+def test_statistics_change_between_rollouts_only(recorder, play):
+    algo = recorder(observ_clip=100.0)
+    first = play(algo)
+    algo.update()
+    np.testing.assert_array_equal(algo.rollout.observ, first.observ)
+    second = play(algo)
+    algo.update()
+    seen = first.observ
+    expected = (second.observ - seen.mean((0, 1))) / seen.std((0, 1))
+    np.testing.assert_allclose(algo.rollout.observ, expected, atol=1e-4)
+
+
+@each_kind
+def test_learning_sees_the_probabilities_of_acting(recorder, play, network):
+    algo = recorder(network=network)
+    for _ in range(3):
+        played = play(algo)
+        algo.update()
+        rollout = algo.rollout
+        before = state.read(algo._first_state)
+        actions = algo.policy.unroll(rollout.observ, rollout.begins, before)
+        log_prob = actions.log_prob(rollout.action)
+        np.testing.assert_allclose(log_prob, played.log_prob, atol=1e-6)
+
+
+@each_kind
+def test_values_go_on_from_one_rollout_to_the_next(recorder, play, network):
+    algo = recorder(network=network, normalize_observ=False)
+    parts, values = [], []
+    for _ in range(3):
+        parts.append(play(algo))
+        algo.update()
+        values.append(algo.rollout.value)
+    observ, begins = [
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ('observ', 'begins')
+    ]
+    value, _ = sequences.unroll(
+        algo.critic.network,
+        tf.constant(observ),
+        tf.constant(begins),
+        sequences.zero_state(algo.critic.network, observ.shape[1]),
+    )
+    expected = value[..., 0]
+    np.testing.assert_allclose(np.concatenate(values), expected, atol=1e-6)
+
+
+@each_kind
+def test_restart_forgets_the_episodes_under_way(recorder, play, network):
+    algo = recorder(network=network, normalize_observ=False)
+    play(algo)
+    algo.update()
+    play(algo, steps=2)
+    algo.restart()
+    played = play(algo, anew=True)
+    algo.update()
+    rollout = algo.rollout
+    np.testing.assert_array_equal(rollout.observ, played.observ)
+    assert rollout.begins[0].numpy().all()
+    value, _ = sequences.unroll(
+        algo.critic.network,
+        rollout.observ,
+        rollout.begins,
+        sequences.zero_state(algo.critic.network, 4),
+    )
+    np.testing.assert_allclose(rollout.value, value[..., 0], atol=1e-6)
+
+
+def test_actions_repeat_with_the_seed_and_differ_otherwise(recorder):
+    observ = tf.zeros((4, 3))
+    actions = {}
+    for name, seed in (('one', 0), ('same', 0), ('other', 1)):
+        algo = recorder(seed=seed, init_output_factor=0.0)
+        actions[name] = algo.perform(observ).numpy()
+    np.testing.assert_array_equal(actions['one'], actions['same'])
+    assert (actions['one'] != actions['other']).all()
+
+
+def test_actions_are_drawn_anew_in_each_step_and_rollout(recorder, play):
+    algo = recorder(init_output_factor=0.0)
+    drawn = [play(algo).action]
+    algo.update()
+    drawn.append(play(algo).action)
+    drawn = np.concatenate(drawn).reshape(-1)
+    assert len(np.unique(drawn)) == len(drawn)
+
+
+def test_log_of_an_update(recorder, play):
+    algo = recorder(learning_rate=0.25)
+    play(algo)
+    metrics = algo.update()
+    advantage, value = algo.rollout.advantage.numpy(), algo.rollout.value
+    np.testing.assert_allclose(
+        metrics['advantage_std'], advantage.std(), rtol=1e-5
+    )
+    explained = 1 - advantage.var() / np.var(value + advantage)
+    np.testing.assert_allclose(
+        metrics['explained_variance'], explained, rtol=1e-4
+    )
+    assert metrics['learning_rate'] == 0.25
+
+
+def test_linear_schedule_falls_to_zero(recorder, play):
+    # Four rollouts of 24 steps.
+    algo = recorder(
+        learning_rate=1.0, learning_rate_schedule='linear', steps=96
+    )
+    rates = []
+    for _ in range(6):
+        play(algo)
+        rates.append(float(algo.update()['learning_rate']))
+    np.testing.assert_allclose(rates, [1, 0.75, 0.5, 0.25, 0, 0])
+
+
+@pytest.mark.parametrize('network', KINDS)
+@pytest.mark.parametrize('limit', [4096, 13])
+def test_summary_is_of_the_last_rollout(
+    recorder, play, network, limit, monkeypatch
+):
+    monkeypatch.setattr(on_policy, 'SUMMARY_STEPS', limit)
+    algo = recorder(network=network, normalize_reward=False)
+    for _ in range(2):
+        played = play(algo)
+        algo.update()
+    agents = min(4, limit // 6)
+    summary = algo.summary()
+    for name, expected in (
+        ('action', played.action),
+        ('reward', played.reward),
+    ):
+        np.testing.assert_array_equal(summary[name], expected[:, :agents])
+    assert summary['observ'].shape == (6, agents, 3)
+    assert summary['log_prob'].shape == (6, agents)
+    assert summary['entropy'].shape == (6, agents)
+    assert summary['mode'].shape == (6, agents, 2)
+    np.testing.assert_array_equal(summary['returns'], algo.rollout.returns)
+    count = sum(
+        keras.ops.size(w) for w in algo.policy.network.trainable_variables
+    )
+    assert len(summary['weights/policy']) == count
+    assert len(summary['gradients/policy']) == count
+
+
+def test_sizes_that_do_not_divide_are_named(define):
+    with pytest.raises(errors.ConfigError, match='batch_size=7') as caught:
+        define(batch_size=7)
+    for number in ('num_agents=4', 'update_every=6', '24 rows', 'such as 1'):
+        assert number in str(caught.value)
+    with pytest.raises(errors.ConfigError, match='such as 8'):
+        define(batch_size=16)
+    with pytest.raises(errors.ConfigError, match='value_batch_size=0'):
+        define('reinforce', value_batch_size=0)
+
+
+def test_recurrent_networks_need_whole_sequences(define):
+    with pytest.raises(errors.ConfigError, match='batch_size=8.*update_every=6'):
+        define(network='recurrent_gaussian', batch_size=8)
+    define(network='recurrent_gaussian', batch_size=6)
+
+
+def test_unknown_choices_are_refused(define):
+    with pytest.raises(errors.ConfigError, match="linear, not 'cosine'"):
+        define(learning_rate_schedule='cosine')
+    with pytest.raises(errors.ConfigError, match="penalty, not 'none'"):
+        define(surrogate='none')

@@ -1,0 +1,187 @@
+"""Proximal policy optimization, from one gradient step to whole updates."""
+
+import numpy as np
+import pytest
+
+from agents.algorithms.on_policy import MAX_SKIPPED
+from agents.parts.critic import Critic
+from agents.parts.optimizer import Optimizer
+from agents.tools import errors
+from agents.tools.backend import keras, tf
+
+pytestmark = pytest.mark.usefixtures('eagerly')
+
+KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']
+each_kind = pytest.mark.parametrize('network', KINDS)
+each_surrogate = pytest.mark.parametrize('surrogate', ['clip', 'penalty'])
+
+
+@each_kind
+@each_surrogate
+def test_ratio_is_one_before_the_first_gradient_step(
+    define, play, network, surrogate
+):
+    # One minibatch, once: all numbers are those before the step.
+    algo = define(
+        network=network,
+        surrogate=surrogate,
+        batch_size=24,
+        update_epochs=1,
+        normalize_advantage=False,
+        entropy_bonus=0.5,
+    )
+    for _ in range(2):
+        play(algo)
+        metrics = algo.update()
+        advantage = tf.reduce_mean(algo._log['advantage'])
+        loss = -advantage - 0.5 * metrics['entropy']
+        np.testing.assert_allclose(metrics['policy_loss'], loss, atol=1e-6)
+        assert metrics['clip_fraction'] == 0
+        assert metrics['kl'] > 0
+
+
+@each_kind
+def test_without_learning_the_divergence_is_exactly_zero(define, play, network):
+    algo = define(network=network, learning_rate=0.0)
+    for _ in range(2):
+        play(algo)
+        assert algo.update()['kl'] == 0
+        assert not algo.summary()['kl'].numpy().any()
+
+
+@each_kind
+@each_surrogate
+def test_rewarded_actions_become_more_probable(
+    define, play, network, surrogate
+):
+    algo = define(
+        network=network,
+        surrogate=surrogate,
+        batch_size=24,
+        update_epochs=4,
+        learning_rate=0.05,
+        kl_target=0.5,
+    )
+    means = []
+    for _ in range(4):
+        play(algo, lambda now, action: action[:, 0])
+        algo.update()
+        means.append(algo.summary()['mode'][..., 0].numpy().mean())
+    assert means[-1] > means[0] + 0.3
+    assert algo.failure() is None
+
+
+def test_value_is_learnt(define, play):
+    algo = define(
+        learning_rate=0.1,
+        discount=0.0,
+        normalize_reward=False,
+        normalize_observ=False,
+        update_epochs=10,
+    )
+    for _ in range(3):
+        play(algo, lambda now, action: now['observ'][:, 0])
+        metrics = algo.update()
+    assert metrics['explained_variance'] > 0.6
+
+
+def test_stops_where_the_policy_changed_too_much(define, play):
+    epochs = {}
+    for limit in (None, 1e-9, 1e9):
+        algo = define(update_epochs=3, kl_stop=limit, learning_rate=0.01)
+        play(algo)
+        epochs[limit] = algo.update()['epochs']
+    assert epochs == {None: 3, 1e-9: 1, 1e9: 3}
+
+
+def test_penalty_follows_the_divergence(define, play):
+    algo = define(surrogate='penalty', learning_rate=0.0, kl_init_penalty=2.0)
+    play(algo)
+    # No change at all is too little of it.
+    np.testing.assert_allclose(algo.update()['penalty'], 2.0 / 1.5, rtol=1e-6)
+    algo = define(
+        surrogate='penalty',
+        learning_rate=0.1,
+        kl_target=1e-6,
+        kl_init_penalty=2.0,
+        kl_cutoff_coef=0.0,
+    )
+    play(algo)
+    np.testing.assert_allclose(algo.update()['penalty'], 3.0, rtol=1e-6)
+
+
+def test_penalty_is_left_alone_without_its_surrogate(define, play):
+    algo = define(surrogate='clip', kl_init_penalty=2.0)
+    play(algo)
+    assert algo.update()['penalty'] == 2.0
+
+
+def test_entropy_bonus_keeps_the_policy_random(define, play):
+    entropies = {}
+    for bonus in (0.0, 1.0):
+        algo = define(entropy_bonus=bonus, learning_rate=0.01)
+        play(algo)
+        algo.update()
+        entropies[bonus] = algo.summary()['entropy'].numpy().mean()
+    assert entropies[1.0] > entropies[0.0] + 0.01
+
+
+def test_advantages_are_normalized_where_asked_for(define, play):
+    losses = {}
+    for normalize in (False, True):
+        algo = define(
+            normalize_advantage=normalize, batch_size=24, update_epochs=1
+        )
+        play(algo, lambda now, action: np.full(4, 3.0))
+        losses[normalize] = abs(float(algo.update()['policy_loss']))
+    assert losses[True] < 1e-5 < losses[False]
+
+
+def test_useless_rewards_end_the_run_with_the_name_of_a_weight(define, play):
+    algo = define(update_epochs=10)
+    play(algo)
+    algo.update()
+    before = algo.optimizer.weights(), algo.critic.optimizer.weights()
+    play(algo, lambda now, action: np.full(4, np.nan))
+    metrics = algo.update()
+    # 10 epochs of 2 minibatches, of the policy and of the value.
+    assert metrics['skipped'] == 2 * MAX_SKIPPED
+    after = algo.optimizer.weights(), algo.critic.optimizer.weights()
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    error = algo.failure()
+    assert isinstance(error, errors.UserError)
+    name = algo.policy.network.trainable_variables[0].path
+    assert name in str(error)
+    assert '20 gradients in a row' in str(error)
+
+
+def test_a_few_useless_gradients_are_survived(define, play):
+    algo = define(update_epochs=9, normalize_reward=False)
+    play(algo, lambda now, action: np.full(4, np.inf))
+    algo.update()
+    assert algo.failure() is None
+    play(algo)
+    assert algo.update()['skipped'] == 0
+    assert algo.failure() is None
+
+
+class Poisonous(keras.layers.Layer):
+    """A function without an effect whose gradient is 0 · ∞."""
+
+    def build(self, shape):
+        self.factor = self.add_weight(shape=(), name='factor')
+
+    def call(self, inputs):
+        return inputs + tf.sqrt(self.factor * 0.0)
+
+
+def test_the_weight_whose_gradient_is_useless_is_named(define, play):
+    algo = define(update_epochs=10)
+    network = keras.Sequential([keras.layers.Dense(1), Poisonous()])
+    network(tf.zeros((1, 3)))
+    optimizer = Optimizer(network.trainable_variables, 0.01, max_norm=0.5)
+    algo.critic = Critic(network, optimizer, num_agents=4)
+    play(algo)
+    algo.update()
+    assert network.layers[-1].factor.path in str(algo.failure())

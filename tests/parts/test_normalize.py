@@ -1,0 +1,211 @@
+"""Normalizers against NumPy on all that they have seen."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from agents.parts import normalize
+from agents.tools.backend import compiled, tf
+
+
+def rollouts(*shape, count=3, offset=5.0, scale=3.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        (offset * i + scale * rng.normal(size=shape)).astype(np.float32)
+        for i in range(1, count + 1)
+    ]
+
+
+@pytest.mark.parametrize('shape', [(), (3,), (2, 3)])
+def test_statistics_are_those_of_all_values(shape):
+    parts = rollouts(7, 4, *shape)
+    normalizer = normalize.StreamingNormalize(shape)
+    for part in parts:
+        normalizer.update(tf.constant(part))
+    pooled = np.concatenate(parts).reshape(-1, *shape)
+    assert normalizer.count == len(pooled)
+    np.testing.assert_allclose(normalizer.mean, pooled.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(normalizer.std, pooled.std(0), rtol=1e-5)
+
+
+def test_values_far_from_zero_lose_no_precision():
+    parts = rollouts(1000, count=20, offset=0.0, scale=1.0)
+    parts = [part + np.float32(5000) for part in parts]
+    normalizer = normalize.StreamingNormalize(())
+    for part in parts:
+        normalizer.update(tf.constant(part))
+    pooled = np.concatenate(parts).astype(np.float64)
+    np.testing.assert_allclose(normalizer.mean, pooled.mean(), rtol=1e-6)
+    np.testing.assert_allclose(normalizer.std, pooled.std(), rtol=1e-3)
+
+
+@pytest.fixture
+def trained():
+    def make(**options):
+        normalizer = normalize.StreamingNormalize((2,), **options)
+        # Means of 2 and 20, deviations of 1 and 10.
+        normalizer.update(tf.constant([[1.0, 10.0], [3.0, 30.0]]))
+        return normalizer
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ('center', 'scale', 'expected'),
+    [
+        (True, True, [2, -2]),
+        (True, False, [2, -20]),
+        (False, True, [4, 0]),
+        (False, False, [4, 0]),
+    ],
+)
+def test_centers_and_scales(trained, center, scale, expected):
+    normalizer = trained(center=center, scale=scale, clip=None)
+    result = normalizer.transform(tf.constant([4.0, 0.0]))
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_clips_the_result(trained):
+    result = trained(clip=1.5).transform(tf.constant([[4.0, 0.0], [2.5, 20]]))
+    np.testing.assert_allclose(result, [[1.5, -1.5], [0.5, 0]], rtol=1e-5)
+
+
+def test_before_any_values_it_only_clips():
+    normalizer = normalize.StreamingNormalize((2,), clip=10.0)
+    result = normalizer.transform(tf.constant([3.0, -20.0]))
+    np.testing.assert_array_equal(result, [3, -10])
+    np.testing.assert_array_equal(normalizer.std, [1, 1])
+
+
+def test_what_never_changes_becomes_zero():
+    normalizer = normalize.StreamingNormalize(())
+    for _ in range(5):
+        normalizer.update(tf.fill([7], 0.1))
+    assert abs(normalizer.transform(tf.constant(0.1))) < 1e-3
+
+
+def test_transforming_changes_no_statistics(trained):
+    normalizer = trained()
+    before = [v.numpy() for v in normalizer.variables]
+    normalizer.transform(tf.constant([100.0, 100.0]))
+    for variable, value in zip(normalizer.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, value)
+
+
+def test_reset_forgets(trained):
+    normalizer = trained(clip=None)
+    normalizer.reset()
+    assert normalizer.count == 0
+    np.testing.assert_array_equal(normalizer.transform(tf.ones(2)), [1, 1])
+    normalizer.update(tf.constant([[5.0, 6.0]]))
+    np.testing.assert_array_equal(normalizer.mean, [5, 6])
+
+
+def test_summary_has_mean_and_deviation(trained):
+    summary = trained().summary()
+    np.testing.assert_allclose(summary['mean'], [2, 20])
+    np.testing.assert_allclose(summary['std'], [1, 10], rtol=1e-5)
+
+
+def test_compiled_update_is_like_eager():
+    eager, other = [normalize.StreamingNormalize((3,)) for _ in range(2)]
+    update = compiled(other.update)
+    for part in rollouts(7, 4, 3):
+        eager.update(tf.constant(part))
+        update(tf.constant(part))
+    np.testing.assert_allclose(eager.mean, other.mean, rtol=1e-5)
+    np.testing.assert_allclose(eager.std, other.std, rtol=1e-5)
+
+
+SPACE = gym.spaces.Dict(
+    state=gym.spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    image=gym.spaces.Box(0, 255, (2, 2), np.uint8),
+    inner=gym.spaces.Tuple(
+        [gym.spaces.Discrete(3), gym.spaces.Box(-1, 1, (), np.float32)]
+    ),
+)
+
+
+def observations(*lead, seed=0):
+    rng = np.random.default_rng(seed)
+    state = 3 + 2 * rng.normal(size=(*lead, 2))
+    image = rng.integers(0, 256, (*lead, 2, 2), np.uint8)
+    choice, number = rng.integers(0, 3, lead), rng.normal(size=lead)
+    return {
+        'state': tf.constant(state, tf.float32),
+        'image': tf.constant(image),
+        'inner': (tf.constant(choice), tf.constant(number, tf.float32)),
+    }
+
+
+def test_only_floats_of_an_observation_are_normalized():
+    normalizer = normalize.NormalizeObserv(SPACE, True, clip=100.0)
+    observ = observations(20, 5)
+    normalizer.update(observ)
+    result = normalizer.transform(observ)
+    for new, old in (
+        (result['state'], observ['state']),
+        (result['inner'][1], observ['inner'][1]),
+    ):
+        old = old.numpy()
+        expected = (old - old.mean((0, 1))) / old.std((0, 1))
+        np.testing.assert_allclose(new, expected, rtol=1e-4, atol=1e-5)
+    assert result['image'].dtype == tf.uint8
+    np.testing.assert_array_equal(result['image'], observ['image'])
+    np.testing.assert_array_equal(result['inner'][0], observ['inner'][0])
+
+
+def test_observations_are_clipped():
+    normalizer = normalize.NormalizeObserv(SPACE, True, clip=0.1)
+    observ = observations(20, 5)
+    normalizer.update(observ)
+    assert abs(normalizer.transform(observ)['state'].numpy()).max() < 0.1001
+
+
+def test_order_of_keys_does_not_matter():
+    normalizer = normalize.NormalizeObserv(SPACE, True, clip=10.0)
+    observ = observations(6)
+    normalizer.update(dict(reversed(observ.items())))
+    result = normalizer.transform(dict(reversed(observ.items())))
+    mean = observ['state'].numpy().mean(0)
+    expected = (observ['state'] - mean) / observ['state'].numpy().std(0)
+    np.testing.assert_allclose(result['state'], expected, rtol=1e-3, atol=1e-5)
+
+
+def test_disabled_observations_pass_through():
+    normalizer = normalize.NormalizeObserv(SPACE, False, clip=0.1)
+    observ = observations(6)
+    normalizer.update(observ)
+    result = normalizer.transform(observ)
+    np.testing.assert_array_equal(result['state'], observ['state'])
+    assert not normalizer.variables
+
+
+def test_rewards_are_scaled_by_the_deviation_of_their_discounted_sum():
+    normalizer = normalize.NormalizeReward(2, True, discount=0.9, clip=10.0)
+    rng = np.random.default_rng(0)
+    past, sums = np.zeros(2), []
+    for _ in range(3):
+        reward = rng.normal(1.0, 2.0, size=(5, 2)).astype(np.float32)
+        begins = rng.random((5, 2)) < 0.3
+        for now, first in zip(reward, begins, strict=True):
+            past = now + 0.9 * np.where(first, 0, past)
+            sums.append(past)
+        normalizer.update(tf.constant(reward), tf.constant(begins))
+        result = normalizer.transform(tf.constant(reward))
+        np.testing.assert_allclose(result, reward / np.std(sums), rtol=1e-4)
+
+
+def test_rewards_are_clipped():
+    normalizer = normalize.NormalizeReward(1, True, discount=0.0, clip=2.0)
+    # A deviation of 1.
+    normalizer.update(tf.constant([[1.0], [-1.0]]), tf.zeros((2, 1), bool))
+    result = normalizer.transform(tf.constant([[5.0], [-5.0], [1.0]]))
+    np.testing.assert_allclose(result, [[2], [-2], [1]], rtol=1e-5)
+
+
+def test_disabled_rewards_pass_through():
+    normalizer = normalize.NormalizeReward(1, False, discount=0.9, clip=2.0)
+    reward = tf.constant([[5.0], [-5.0]])
+    normalizer.update(reward, tf.zeros((2, 1), bool))
+    np.testing.assert_array_equal(normalizer.transform(reward), reward)

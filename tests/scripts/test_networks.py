@@ -1,0 +1,208 @@
+"""Networks: what they compute, from which spaces, and how they begin."""
+
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from agents.algorithms.on_policy import Networks
+from agents.parts import distributions, sequences
+from agents.scripts import configs, networks
+from agents.tools import errors, nested, spaces
+from agents.tools.backend import keras, tf
+
+BATCH = 4
+
+OBSERVS = {
+    'Box': gym.spaces.Box(-1, 1, (3, 2), np.float32),
+    'scalar Box': gym.spaces.Box(-1, 1, (), np.float32),
+    'float64 Box': gym.spaces.Box(-1, 1, (3,), np.float64),
+    'integer Box': gym.spaces.Box(-9, 9, (3,), np.int64),
+    'bytes': gym.spaces.Box(0, 255, (4, 4, 3), np.uint8),
+    'Discrete': gym.spaces.Discrete(5, start=2),
+    'MultiDiscrete': gym.spaces.MultiDiscrete([[2, 3], [4, 5]]),
+    'MultiBinary': gym.spaces.MultiBinary((2, 2)),
+    'Tuple': gym.spaces.Tuple(
+        [gym.spaces.Discrete(3), gym.spaces.Box(-1, 1, (2,), np.float32)]
+    ),
+    'Dict': gym.spaces.Dict(
+        b=gym.spaces.Dict(
+            d=gym.spaces.MultiBinary(2), c=gym.spaces.Discrete(3)
+        ),
+        a=gym.spaces.Box(0, 255, (2, 2), np.uint8),
+    ),
+}
+BOX = gym.spaces.Box(-1, 1, (2,), np.float32)
+CHOICE = gym.spaces.Discrete(3)
+
+
+@pytest.fixture(params=OBSERVS.values(), ids=OBSERVS)
+def observ_space(request):
+    return request.param
+
+
+def config(**settings):
+    small = {'policy_layers': [8], 'value_layers': [8], 'recurrent_units': 5}
+    return configs.ppo(**{**small, **settings})
+
+
+def zeros(space):
+    """Observations as they come out of the graph, `[batch, ...]`."""
+    return nested.map(
+        lambda spec: tf.zeros((BATCH, *spec.shape), spec.dtype),
+        spaces.specs(space),
+    )
+
+
+def apply(network, inputs):
+    state = sequences.zero_state(network, BATCH)
+    return sequences.step(network, inputs, state)[0]
+
+
+@pytest.mark.parametrize('recurrent', [False, True])
+@pytest.mark.parametrize(
+    'actions', [BOX, CHOICE, gym.spaces.MultiDiscrete([2, 3])], ids=str
+)
+def test_outputs_fit_the_actions(observ_space, actions, recurrent):
+    kind = 'gaussian' if actions is BOX else 'categorical'
+    prefix = 'recurrent' if recurrent else 'feed_forward'
+    made = networks.define(
+        observ_space, actions, config(network=f'{prefix}_{kind}')
+    )
+    output = apply(made.policy, zeros(observ_space))
+    assert output.shape == (BATCH, distributions.output_size(actions))
+    assert apply(made.value, zeros(observ_space)).shape == (BATCH, 1)
+    assert sequences.is_recurrent(made.policy) == recurrent
+    assert sequences.is_recurrent(made.value) == recurrent
+
+
+def flat(space, value):
+    return networks.Flatten(space)(value).numpy().tolist()
+
+
+def test_flattening_computed_by_hand():
+    box = gym.spaces.Box(-9, 9, (2, 2), np.float32)
+    assert flat(box, tf.constant([[[1.0, 2], [3, 4]]])) == [[1, 2, 3, 4]]
+    image = gym.spaces.Box(0, 255, (2,), np.uint8)
+    assert flat(image, tf.constant([[0, 51]], tf.uint8)) == [
+        [0, pytest.approx(0.2)]
+    ]
+    assert flat(gym.spaces.Discrete(3), tf.constant([2, 0])) == [
+        [0, 0, 1],
+        [1, 0, 0],
+    ]
+    counts = gym.spaces.MultiDiscrete([2, 3])
+    assert flat(counts, tf.constant([[1, 2]])) == [[0, 1, 0, 0, 1]]
+    assert flat(gym.spaces.MultiBinary(3), tf.constant([[1, 0, 1]])) == [
+        [1, 0, 1]
+    ]
+
+
+def test_leaves_are_joined_in_the_order_of_their_names():
+    space = gym.spaces.Dict(
+        b=gym.spaces.Discrete(2), a=gym.spaces.Tuple([BOX, BOX])
+    )
+    pair = tf.constant([[1.0, 2]]), tf.constant([[3.0, 4]])
+    value = {'b': tf.constant([1]), 'a': pair}
+    assert flat(space, value) == [[1, 2, 3, 4, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ('actions', 'expected'),
+    [(BOX, 'GaussianHead'), (CHOICE, 'Dense')],
+)
+def test_actions_decide_where_no_network_is_named(actions, expected):
+    made = networks.define(BOX, actions, config())
+    assert type(made.policy.layers[-1]).__name__ == expected
+
+
+@pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
+def test_deviations_begin_where_the_settings_say(network):
+    settings = config(
+        network=f'{network}_gaussian', init_std=0.6, init_output_factor=0.0
+    )
+    made = networks.define(BOX, BOX, settings)
+    output = apply(made.policy, tf.ones((BATCH, 2)))
+    expected = [0, 0, math.log(0.6), math.log(0.6)]
+    np.testing.assert_allclose(output, [expected] * BATCH, atol=1e-6)
+    names = [v.path for v in made.policy.trainable_variables]
+    assert sum('log_std' in name for name in names) == 1
+
+
+def test_first_actions_are_scaled_by_the_factor():
+    outputs = []
+    for factor in (1.0, 0.01):
+        settings = config(init_output_factor=factor)
+        made = networks.define(BOX, CHOICE, settings)
+        outputs.append(made.policy(tf.ones((BATCH, 2))))
+    np.testing.assert_allclose(outputs[1], 0.01 * outputs[0], rtol=1e-4)
+
+
+def test_layers_have_the_sizes_of_the_settings():
+    settings = config(policy_layers=[7, 6], value_layers=[])
+    made = networks.define(BOX, CHOICE, settings)
+    sizes = [list(w.shape) for w in made.policy.trainable_variables]
+    assert sizes == [[2, 7], [7], [7, 6], [6], [6, 3], [3]]
+    sizes = [list(w.shape) for w in made.value.trainable_variables]
+    assert sizes == [[2, 1], [1]]
+
+
+def test_policy_and_value_share_no_weights():
+    for name in ('feed_forward_gaussian', 'recurrent_gaussian'):
+        made = networks.define(BOX, BOX, config(network=name))
+        both = [id(w) for n in made for w in n.trainable_variables]
+        assert len(set(both)) == len(both)
+
+
+def weights(**settings):
+    made = networks.define(BOX, CHOICE, config(**settings))
+    return np.concatenate(
+        [w.numpy().ravel() for n in made for w in n.trainable_variables]
+    )
+
+
+def test_weights_repeat_with_the_seed_and_differ_without():
+    np.testing.assert_array_equal(weights(seed=3), weights(seed=3))
+    assert (weights(seed=3) != weights(seed=4)).any()
+
+
+def test_recurrent_network_remembers():
+    settings = config(network='recurrent_categorical', init_output_factor=1.0)
+    made = networks.define(BOX, CHOICE, settings)
+    ones, start = tf.ones((BATCH, 2)), sequences.zero_state(made.policy, BATCH)
+    assert start.shape == (BATCH, 5)
+    output, state = sequences.step(made.policy, ones, start)
+    again, _ = sequences.step(made.policy, ones, state)
+    assert (output.numpy() != again.numpy()).all()
+
+
+def linear(observ_space, action_space, config):
+    """The example of the module's documentation."""
+    size = distributions.output_size(action_space)
+    dense, flatten = keras.layers.Dense, networks.Flatten
+    policy = keras.Sequential([flatten(observ_space), dense(size)])
+    value = keras.Sequential([flatten(observ_space), dense(1)])
+    return Networks(policy, value)
+
+
+def test_network_of_the_users(observ_space):
+    made = networks.define(observ_space, CHOICE, config(network=linear))
+    assert apply(made.policy, zeros(observ_space)).shape == (BATCH, 3)
+    assert apply(made.value, zeros(observ_space)).shape == (BATCH, 1)
+
+
+def test_unknown_network_is_refused_with_the_nearest():
+    with pytest.raises(errors.ConfigError, match="'recurrent_gaussian'"):
+        networks.define(BOX, BOX, config(network='recurent_gaussian'))
+
+
+@pytest.mark.parametrize('prefix', ['feed_forward', 'recurrent'])
+def test_network_for_other_actions_is_refused_with_the_right_one(prefix):
+    for space, wrong, right in (
+        (BOX, 'categorical', 'gaussian'),
+        (CHOICE, 'gaussian', 'categorical'),
+    ):
+        with pytest.raises(errors.ConfigError, match=f"'{prefix}_{right}'"):
+            settings = config(network=f'{prefix}_{wrong}')
+            networks.define(BOX, space, settings)

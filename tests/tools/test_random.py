@@ -1,0 +1,68 @@
+"""Draws are repeated by their key; the order of rows has its own file."""
+
+import math
+
+import numpy as np
+import pytest
+
+from agents.tools import random
+from agents.tools.backend import compiled, tf
+
+COUNT = 100_000
+
+
+def test_key_repeats():
+    assert random.key(1, 'a', 2).numpy().tolist() == (
+        random.key(tf.constant(1), 'a', tf.constant(2, tf.int64))
+        .numpy()
+        .tolist()
+    )
+
+
+def test_keys_differ_by_seed_purpose_and_counter():
+    keys = {
+        tuple(random.key(seed, purpose, counter).numpy().tolist())
+        for seed in range(-3, 20)
+        for purpose in ('action', 'reset', 'shuffle', 'actions')
+        for counter in range(5)
+    }
+    assert len(keys) == 23 * 4 * 5
+
+
+@pytest.mark.parametrize('draw', [random.normal, random.uniform])
+def test_draws_repeat_eager_and_compiled(draw):
+    def by(counter):
+        return draw(random.key(0, 'test', counter), (50,)).numpy()
+
+    np.testing.assert_array_equal(by(0), by(0))
+    assert not (by(0) == by(1)).any()
+    graph = compiled(lambda counter: draw(random.key(0, 'test', counter), (50,)))
+    np.testing.assert_allclose(graph(tf.constant(1)), by(1), rtol=1e-5)
+
+
+def test_normal():
+    # The errors of the mean and of the second moment are √(1/n) and √(2/n).
+    draws = random.normal(random.key(0, 'test', 0), (COUNT // 2, 2)).numpy()
+    assert draws.shape == (COUNT // 2, 2) and draws.dtype == np.float32
+    assert abs(draws.mean()) < 5 / math.sqrt(COUNT)
+    assert abs((draws**2).mean() - 1) < 5 * math.sqrt(2 / COUNT)
+
+
+def test_uniform():
+    # The variance is 1/12.
+    draws = random.uniform(random.key(0, 'test', 0), (COUNT,)).numpy()
+    assert draws.min() >= 0 and draws.max() < 1
+    assert abs(draws.mean() - 0.5) < 5 * math.sqrt(1 / 12 / COUNT)
+    assert abs(draws.var() - 1 / 12) < 0.002
+
+
+def test_neighbouring_keys_are_not_related():
+    keys = [
+        random.key(0, 'test', 0),
+        random.key(1, 'test', 0),
+        random.key(0, 'test', 1),
+        random.key(0, 'tests', 0),
+    ]
+    draws = np.stack([random.normal(key, (COUNT,)) for key in keys])
+    correlation = np.corrcoef(draws) - np.eye(4)
+    assert np.abs(correlation).max() < 5 / math.sqrt(COUNT)

@@ -1,0 +1,134 @@
+"""Spaces of Gymnasium as arrays, and as plain values."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from agents.tools import EnvError, spaces
+from agents.tools.layout import Spec
+
+gym_spaces = gym.spaces
+
+SPECS = [
+    (gym_spaces.Box(-1, 1, (2,), np.float32), Spec((2,), 'float32')),
+    (gym_spaces.Box(-1, 1, (), np.float64), Spec((), 'float32')),
+    (gym_spaces.Box(-1, 1, (2,), np.float16), Spec((2,), 'float32')),
+    (gym_spaces.Box(0, 255, (4, 3), np.uint8), Spec((4, 3), 'uint8')),
+    (gym_spaces.Box(0, 9, (2,), np.int64), Spec((2,), 'int32')),
+    (gym_spaces.Box(0, 9, (2,), np.uint16), Spec((2,), 'int32')),
+    (gym_spaces.Discrete(3, start=-1), Spec((), 'int32')),
+    (gym_spaces.MultiDiscrete([2, 3]), Spec((2,), 'int32')),
+    (gym_spaces.MultiDiscrete([[2, 3], [4, 5]]), Spec((2, 2), 'int32')),
+    (gym_spaces.MultiBinary(3), Spec((3,), 'int32')),
+    (gym_spaces.MultiBinary((2, 2)), Spec((2, 2), 'int32')),
+]
+
+
+@pytest.mark.parametrize('space, spec', SPECS, ids=str)
+def test_specs(space, spec):
+    assert spaces.specs(space) == spec
+
+
+def test_specs_of_nests():
+    space = gym_spaces.Dict(
+        b=gym_spaces.Discrete(2),
+        a=gym_spaces.Tuple([gym_spaces.Discrete(2), gym_spaces.Box(0, 1, ())]),
+    )
+    assert spaces.specs(space) == {
+        'a': (Spec((), 'int32'), Spec((), 'float32')),
+        'b': Spec((), 'int32'),
+    }
+
+
+def test_unsupported_observations_are_refused():
+    with pytest.raises(EnvError, match=r'Text.*not supported.*Discrete.*Dict'):
+        spaces.specs(gym_spaces.Dict(a=gym_spaces.Text(3)))
+
+
+@pytest.mark.parametrize(
+    'space',
+    [
+        gym_spaces.Dict(a=gym_spaces.Discrete(2)),
+        gym_spaces.Tuple([gym_spaces.Discrete(2)]),
+        gym_spaces.Text(3),
+        gym_spaces.Box(0, 9, (1,), np.int64),
+        gym_spaces.Box(0, 255, (1,), np.uint8),
+    ],
+    ids=str,
+)
+def test_unsupported_actions_are_refused(space):
+    with pytest.raises(EnvError, match='action space .* is not supported'):
+        spaces.require_supported(gym_spaces.Discrete(2), space)
+
+
+@pytest.mark.parametrize(
+    'space',
+    [
+        gym_spaces.Box(-1, 1, (1,), np.float64),
+        gym_spaces.Discrete(2),
+        gym_spaces.MultiDiscrete([2]),
+        gym_spaces.MultiBinary(2),
+    ],
+    ids=str,
+)
+def test_supported_actions(space):
+    spaces.require_supported(gym_spaces.Discrete(2), space)
+
+
+def test_shape_start_and_count():
+    discrete = gym_spaces.Discrete(3, start=-1)
+    assert spaces.shape(discrete) == ()
+    assert (spaces.start(discrete), spaces.count(discrete)) == (-1, 3)
+    several = gym_spaces.MultiDiscrete([2, 3], start=[5, 0])
+    assert spaces.shape(several) == (2,)
+    assert spaces.start(several).tolist() == [5, 0]
+    assert spaces.count(several).tolist() == [2, 3]
+    binary = gym_spaces.MultiBinary(3)
+    assert (spaces.start(binary), spaces.count(binary)) == (0, 2)
+    box = gym_spaces.Box(1, 2, (2,))
+    assert (spaces.start(box), spaces.count(box)) == (0, None)
+
+
+def test_bounded():
+    assert spaces.is_bounded(gym_spaces.Box(-1, 1, (2,)))
+    half = gym_spaces.Box(np.array([-1, -np.inf], np.float32), 1.0)
+    assert not spaces.is_bounded(half)
+    assert not spaces.is_bounded(gym_spaces.Box(0, np.inf, (2,)))
+    assert not spaces.is_bounded(gym_spaces.Discrete(2))
+
+
+ROUND_TRIPS = [
+    *[space for space, _ in SPECS],
+    gym_spaces.Box(-np.inf, np.inf, (3,), np.float64),
+    gym_spaces.Box(np.array([0, -5.5], np.float32), np.inf),
+    gym_spaces.Discrete(4, start=7),
+    gym_spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [0, -2]]),
+    gym_spaces.Tuple([gym_spaces.Discrete(2), gym_spaces.MultiBinary(1)]),
+    gym_spaces.Dict(
+        z=gym_spaces.Box(0, 255, (2, 2, 3), np.uint8),
+        a=gym_spaces.Dict(x=gym_spaces.Tuple([gym_spaces.Discrete(2)])),
+    ),
+    gym.make('CartPole-v1').observation_space,
+    gym.make('Pendulum-v1').action_space,
+]
+
+
+@pytest.mark.parametrize('space', ROUND_TRIPS, ids=str)
+def test_decode_is_the_inverse_of_encode(space):
+    decoded = spaces.decode(spaces.encode(space))
+    assert decoded == space
+    assert type(decoded) is type(space)
+    assert spaces.specs(decoded) == spaces.specs(space)
+
+
+def test_decoded_keys_keep_their_order():
+    parts = [('b', gym_spaces.Discrete(2)), ('a', gym_spaces.Discrete(3))]
+    space = gym_spaces.Dict(parts)
+    assert list(spaces.decode(spaces.encode(space))) == list(space)
+
+
+def test_unknown_descriptions_are_refused():
+    with pytest.raises(ValueError, match="Unknown kind of space: 'Graph'"):
+        spaces.decode({'kind': 'Graph'})
+    with pytest.raises(EnvError, match='not supported'):
+        spaces.encode(gym_spaces.Text(3))

@@ -1,0 +1,218 @@
+"""What becomes of a worker process, and what it knows of its parent."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+import psutil
+import pytest
+
+from agents.tools.external_process import ExternalProcess
+
+# Workers cannot import this file, so what it defines is sent to them whole.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Witness(gym.Env):
+    """Tells about the process that it lives in."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gym.spaces.Discrete(3)
+
+    def modules(self):
+        return list(sys.modules)
+
+    def libraries(self):
+        return pathlib.Path('/proc/self/maps').read_text()
+
+    def environ(self):
+        return dict(os.environ)
+
+    def cores(self):
+        return sorted(os.sched_getaffinity(0))
+
+    def group(self):
+        return os.getpgrp()
+
+    def session(self):
+        return os.getsid(0)
+
+    def blocked_signals(self):
+        return [int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, [])]
+
+    def input(self):
+        return sys.stdin.read()
+
+
+@pytest.fixture
+def start(nothing_left):
+    """Starts processes that are closed at the end, and leave nothing."""
+    started = []
+
+    def start(**kwargs):
+        started.append(ExternalProcess(Witness, timeout=20.0, **kwargs))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.close()
+
+
+def test_tensorflow_is_neither_imported_nor_inherited(start):
+    from agents.tools.backend import tf  # noqa: F401
+
+    assert 'libtensorflow' in pathlib.Path('/proc/self/maps').read_text()
+    process = start()
+    names = {name.partition('.')[0] for name in process.call('modules')}
+    assert 'gymnasium' in names
+    assert not names & {'tensorflow', 'keras', 'mpi4py'}
+    assert 'libtensorflow' not in process.call('libraries')
+
+
+def test_variables_of_the_parent_but_those_of_mpi(start, monkeypatch):
+    mpi = (
+        'OMPI_COMM_WORLD_RANK', 'PMIX_RANK', 'PMI_RANK', 'MPI_LOCALNRANKS',
+        'MPICH_HOME', 'HYDRA_HOST_FILE', 'HYDI_CONTROL_FD',
+    )  # fmt: skip
+    for name in (*mpi, 'NOT_OF_MPI_'):
+        monkeypatch.setenv(name, '1')
+    environ = start().call('environ')
+    assert not set(mpi) & set(environ)
+    assert environ['NOT_OF_MPI_'] == '1'
+
+
+def test_one_thread_unless_the_user_wants_more(start, monkeypatch):
+    monkeypatch.delenv('OMP_NUM_THREADS', raising=False)
+    monkeypatch.setenv('MKL_NUM_THREADS', '3')
+    environ = start().call('environ')
+    assert environ['OMP_NUM_THREADS'] == '1'
+    assert environ['MKL_NUM_THREADS'] == '3'
+
+
+def test_same_modules_can_be_imported(start, monkeypatch, tmp_path):
+    (tmp_path / 'only_of_the_user.py').write_text('')
+    monkeypatch.syspath_prepend(tmp_path)
+    import only_of_the_user  # type: ignore[import-not-found]
+
+    def make():
+        assert only_of_the_user
+        return Witness()
+
+    process = ExternalProcess(make)
+    assert 'only_of_the_user' in process.call('modules')
+    process.close()
+
+
+def test_stays_on_its_core(start):
+    core = max(os.sched_getaffinity(0))
+    assert start(core=core).call('cores') == [core]
+    assert start().call('cores') == sorted(os.sched_getaffinity(0))
+
+
+def test_group_of_its_own_within_the_session(start):
+    process = start()
+    assert process.call('group') == process.pid
+    assert process.call('session') == os.getsid(0)
+
+
+def test_standard_input_is_empty(start):
+    assert start().call('input') == ''
+
+
+@pytest.mark.parametrize('when', ['at once', 'when up'])
+def test_interrupts_are_left_to_the_parent(start, when, capfd):
+    process = start()
+    if when == 'when up':
+        process.call('group')
+    os.kill(process.pid, signal.SIGINT)
+    assert process.call('group') == process.pid
+    assert process.call('blocked_signals') == []
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert capfd.readouterr().err == ''
+
+
+PROGRAM = """
+    import ctypes, json, subprocess, sys, time
+    import gymnasium as gym
+    import numpy as np
+    from agents.tools.external_process import ExternalProcess
+
+    class Env(gym.Env):
+        observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        action_space = gym.spaces.Discrete(4)
+
+        def step(self, action):
+            [lambda: None, self.sleep, self.spin, self.start][action]()
+            return np.zeros(2, np.float32), 0.0, False, False, {}
+
+        def sleep(self):
+            time.sleep(1000)
+
+        def spin(self):
+            ctypes.PyDLL(None).sleep(1000)  # Never lets other threads run.
+
+        def start(self):
+            self.child = subprocess.Popen(['sleep', '1000']).pid
+
+    workers = [ExternalProcess(Env) for _ in range(4)]
+    blocks = [worker.attach() for worker in workers]
+    promises = [
+        worker.step(action, blocking=False)
+        for action, worker in enumerate(workers)
+    ]
+    promises[0]()
+    promises[3]()
+    late = [ExternalProcess(Env)]  # It is starting.
+    pids = [worker.pid for worker in workers + late]
+    print(json.dumps([*pids, workers[3].child]), flush=True)
+    if 'stay' in sys.argv:
+        time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def parent(tmp_path):
+    """Command of a program that starts workers and tells their numbers."""
+    path = tmp_path / 'parent.py'
+    path.write_text(textwrap.dedent(PROGRAM))
+    return [sys.executable, str(path)]
+
+
+def test_nothing_survives_a_killed_parent(parent, nothing_left):
+    with subprocess.Popen([*parent, 'stay'], stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        pids = json.loads(process.stdout.readline())
+        assert len(pids) == 6 and all(is_alive(pid) for pid in pids)
+        process.kill()
+    assert_over_soon(pids)
+
+
+def test_nothing_survives_a_parent_that_forgets_to_close(parent, nothing_left):
+    result = subprocess.run(
+        parent, capture_output=True, text=True, timeout=20, check=True
+    )
+    assert result.stderr == ''
+    assert_over_soon(json.loads(result.stdout))
+
+
+def assert_over_soon(pids):
+    """Asserts that they are within the two seconds that they are given."""
+    give_up = time.monotonic() + 2
+    while alive := [pid for pid in pids if is_alive(pid)]:
+        assert time.monotonic() < give_up, alive
+        time.sleep(0.01)
+
+
+def is_alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
