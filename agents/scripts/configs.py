@@ -231,7 +231,7 @@ def walker() -> AttrDict:
 
 
 def hopper() -> AttrDict:
-    return mujoco('Hopper-v5')
+    return mujoco('Hopper-v5', discount=0.995)
 
 
 def ant() -> AttrDict:
