@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from agents.tools import headless
 from agents.tools.backend import tf
 
 
@@ -69,6 +70,7 @@ class NativeEnv:
         if self.twin is None:
             raise NotImplementedError(f'{type(self).__name__} cannot be drawn.')
         if not hasattr(self, '_drawn'):
+            headless.prepare()
             self._drawn = gym.make(self.twin, render_mode='rgb_array')
             self._drawn.reset()
         self._drawn.unwrapped.state = state  # type: ignore[attr-defined]

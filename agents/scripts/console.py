@@ -1,5 +1,6 @@
 """What a run tells its user on the terminal."""
 
+import io
 import os
 import sys
 import time
@@ -43,11 +44,20 @@ class Console:
 
     def _print(self, text: str) -> None:
         if self._stream is not None:
-            self._stream.write(text)
-            self._stream.flush()
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+            except BrokenPipeError:
+                # The reader is gone, as `| tee` is by Ctrl-C. From now on this
+                # goes nowhere, and so does what Python has still to write.
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self._stream.fileno())
+                os.close(nowhere)
 
 
 def on_terminal() -> Console:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors='replace')  # Not all terminals have ×.
     return Console(sys.stdout)
 
 

@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents import environments as registry
-from agents.tools import errors, wrappers
+from agents.tools import errors, headless, wrappers
 from agents.tools.attr_dict import AttrDict
 from agents.tools.env_slice import EnvSlice
 from agents.tools.external_process import ExternalProcess
@@ -130,9 +130,8 @@ def _make(
     kwargs: dict,
     max_length: int,
 ) -> gym.Env:
-    if 'render_mode' in kwargs and 'DISPLAY' not in os.environ:
-        os.environ.setdefault('MUJOCO_GL', 'egl')
-        os.environ.setdefault('SDL_VIDEODRIVER', 'dummy')
+    if 'render_mode' in kwargs:
+        headless.prepare()
     if callable(env):
         _quiet_mujoco()
         return wrappers.LimitDuration(env(**kwargs), max_length)

@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM, heard even while the graph is running."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -59,11 +60,16 @@ class Interrupts:
             if number[0] not in SIGNALS:
                 continue
             if self.signal is not None:  # Workers die with their parent.
-                print(' Not saved.', file=sys.stderr, flush=True)
+                with contextlib.suppress(OSError):
+                    print(' Not saved.', file=sys.stderr, flush=True)
                 os._exit(128 + number[0])
             self.signal = number[0]
             name = signal.Signals(self.signal).name
-            print(f'\n{name}: saving; once more to exit at once.', flush=True)
+            # The reader may be gone, as `| tee` is by the same Ctrl-C.
+            with contextlib.suppress(OSError):
+                print(
+                    f'\n{name}: saving; once more to exit at once.', flush=True
+                )
             for callback in self._callbacks:
                 callback()
         os.close(self._read)

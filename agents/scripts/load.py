@@ -102,6 +102,8 @@ class LoadedPolicy:
             observ: Observation, or `num_agents` of them, leaves `[agent, ...]`.
             deterministic: Take the most probable action rather than sample.
         """
+        if self._batched:
+            self._require_batch(observ)
         for row in range(self._count):
             self._writer.write(row, self._row(observ, row))
         inputs = nested.map(tf.constant, self._observ)
@@ -110,6 +112,13 @@ class LoadedPolicy:
         actions = action.numpy() + spaces.start(self.action_space)
         actions = actions.astype(self.action_space.dtype)
         return actions if self._batched else actions[0]
+
+    def _require_batch(self, observ: Any) -> None:
+        for leaf in nested.flatten(observ):
+            if len(leaf) != self._count:
+                raise ValueError(
+                    f'Expected {self._count} observations, got {len(leaf)}.'
+                )
 
     def _row(self, observ: Any, row: int) -> Any:
         if not self._batched:

@@ -1,6 +1,7 @@
 """What a configuration amounts to, in numbers."""
 
 import dataclasses
+from typing import Any
 
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -46,19 +47,22 @@ class Plan:
 def make(config: AttrDict, in_graph: bool = False) -> Plan:
     """Divide the steps of a configuration into phases.
 
+    The number of evaluations and the number of updates between them are
+    rounded, so that the steps in total are near those asked for.
+
     Args:
         config: Settings.
         in_graph: Whether the environments are in the graph, so that a call can
             comprise several updates.
-
-    The number of evaluations and the number of updates between them are
-    rounded, so that the steps in total are near those asked for.
     """
     for name in POSITIVE:
-        if not config[name] > 0:
-            raise errors.ConfigError(
-                f'The setting {name!r} has to be positive, not {config[name]}.'
-            )
+        _require_positive(name, config[name])
+    if config.num_workers is not None:
+        _require_positive('num_workers', config.num_workers)
+    if not 0 <= config.seed < 2**32:
+        raise errors.ConfigError(
+            f'The seed has to be from 0 to 2³² - 1, not {config.seed}.'
+        )
     rollout = config.num_agents * config.update_every
     updates = max(1, round(config.steps / rollout))
     cycles = max(1, round(updates * rollout / max(config.eval_every, rollout)))
@@ -71,6 +75,13 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
         evaluation=config.eval_episodes * config.max_length,
         cycles=cycles,
     )
+
+
+def _require_positive(name: str, value: Any) -> None:
+    if not (isinstance(value, (int, float)) and value > 0):
+        raise errors.ConfigError(
+            f'The setting {name!r} has to be positive, not {value}.'
+        )
 
 
 def _updates_together(rollout: int, updates: int) -> int:

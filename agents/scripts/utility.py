@@ -207,13 +207,13 @@ def _call(
             'have been removed; start again.'
         ) from error
     except Exception:
-        error = batch_env.failure()
-        if error is None:
+        raised = batch_env.failure()
+        if raised is None:
             raise
-        raise error from None
-    error = failure()
-    if error is not None:
-        raise error
+        raise raised from None
+    reason = failure()
+    if reason is not None:
+        raise reason
     numbers = {name: float(value) for name, value in results.items()}
     numbers['env_seconds'] = batch_env.seconds - before
     return numbers

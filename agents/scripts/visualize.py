@@ -17,7 +17,7 @@ import numpy as np
 import agents
 from agents import tools
 from agents.scripts import environments, settings
-from agents.tools import errors
+from agents.tools import errors, headless
 from agents.tools.attr_dict import AttrDict
 
 # Frames per second where the environment does not tell.
@@ -48,9 +48,20 @@ def visualize(
         The files.
     """
     logdir, outdir = pathlib.Path(logdir), pathlib.Path(outdir)
+    if num_agents < 1 or num_episodes < 1:
+        raise errors.ConfigError(
+            f'There is nothing to play with num_agents={num_agents} and '
+            f'num_episodes={num_episodes}.'
+        )
     resolved = settings.resolved(logdir, config, ('env', 'network'))
-    outdir.mkdir(parents=True, exist_ok=True)
+    try:
+        outdir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.ConfigError(
+            f'Cannot write to {outdir}: {error}.'
+        ) from error
     curve = plot(logdir, outdir / 'learning_curve.png')
+    headless.prepare()
     envs = environments.start(
         environments.constructor(resolved, render_mode='rgb_array'),
         num_agents,
@@ -103,9 +114,23 @@ def _play(
     batch_env: Any, policy: Any, outdir: pathlib.Path, num_episodes: int
 ) -> Iterator[pathlib.Path]:
     """Play episodes and write each to a file, which is yielded."""
+    videos: dict[int, Video] = {}
+    try:
+        yield from _play_all(batch_env, policy, outdir, num_episodes, videos)
+    finally:
+        for video in videos.values():
+            video.close()
+
+
+def _play_all(
+    batch_env: Any,
+    policy: Any,
+    outdir: pathlib.Path,
+    num_episodes: int,
+    videos: dict[int, 'Video'],
+) -> Iterator[pathlib.Path]:
     fps = batch_env.metadata.get('render_fps', DEFAULT_FPS)
     agents_left = dict.fromkeys(range(len(batch_env)), num_episodes)
-    videos: dict[int, Video] = {}
     scores = np.zeros(len(batch_env))
     observ = batch_env.reset()
     policy.reset()

@@ -44,9 +44,8 @@ def require_supported(observ_space: gym.Space, action_space: gym.Space) -> None:
     """Refuse an environment whose spaces no part of the project can handle."""
     specs(observ_space)
     kind = type(action_space).__name__
-    if kind not in ACTIONS or (
-        kind == 'Box' and action_space.dtype.kind != 'f'
-    ):
+    whole_box = kind == 'Box' and np.dtype(action_space.dtype).kind != 'f'
+    if kind not in ACTIONS or whole_box:
         raise errors.EnvError(
             f'The action space {action_space} is not supported. Supported are '
             f'{", ".join(ACTIONS)}, boxes of floats only; wrap the environment '

@@ -119,8 +119,11 @@ def one_step(algo, rng, now, reward):
     observ, begins = now['observ'], now['begins']
     algo.begin_episode(tf.constant(begins))
     # What acting is going to compute.
-    inputs, state = tf.constant(observ), tf.nest.map_structure(
-        lambda variable: variable.read_value(), algo._state
+    inputs, state = (
+        tf.constant(observ),
+        tf.nest.map_structure(
+            lambda variable: variable.read_value(), algo._state
+        ),
     )
     distribution, _ = algo.policy.step(inputs, state)
     action = algo.perform(inputs)
@@ -129,7 +132,9 @@ def one_step(algo, rng, now, reward):
     terminated = done & (rng.random(AGENTS) < 0.5)
     next_observ = normal(rng, 3)
     rewards = np.float32(reward(now, action.numpy()))
-    transition = Transition(rewards, terminated, done & ~terminated, next_observ)
+    transition = Transition(
+        rewards, terminated, done & ~terminated, next_observ
+    )
     algo.experience(
         inputs, action, tf.nest.map_structure(tf.constant, transition)
     )

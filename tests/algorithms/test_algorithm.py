@@ -17,7 +17,7 @@ def test_algorithms_are_found_by_name(name):
 
 
 def test_misspelt_algorithm_is_refused_with_the_nearest():
-    with pytest.raises(errors.ConfigError, match="'pppo'.*'ppo'"):
+    with pytest.raises(errors.ConfigError, match=r"'pppo'.*'ppo'"):
         algorithms.find('pppo')
 
 

@@ -211,7 +211,9 @@ def test_sizes_that_do_not_divide_are_named(define):
 
 
 def test_recurrent_networks_need_whole_sequences(define):
-    with pytest.raises(errors.ConfigError, match='batch_size=8.*update_every=6'):
+    with pytest.raises(
+        errors.ConfigError, match=r'batch_size=8.*update_every=6'
+    ):
         define(network='recurrent_gaussian', batch_size=8)
     define(network='recurrent_gaussian', batch_size=6)
 

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+import agents
 from agents.algorithms.on_policy import MAX_SKIPPED
 from agents.parts.critic import Critic
 from agents.parts.optimizer import Optimizer
-from agents.tools import errors
+from agents.scripts import networks
+from agents.tools import errors, mock_environment
 from agents.tools.backend import keras, tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')
@@ -185,3 +187,21 @@ def test_the_weight_whose_gradient_is_useless_is_named(define, play):
     play(algo)
     algo.update()
     assert network.layers[-1].factor.path in str(algo.failure())
+
+
+def poisonous(observ_space, action_space, config):
+    """Networks of which that for the value is of no use."""
+    made = networks.feed_forward_gaussian(observ_space, action_space, config)
+    layers = networks.Flatten(observ_space), keras.layers.Dense(1), Poisonous()
+    return made._replace(value=keras.Sequential(layers))
+
+
+def test_useless_gradients_end_a_training(settings):
+    config = settings(
+        env=mock_environment.MockEnvironment,
+        network=poisonous,
+        update_epochs=10,
+        eval_episodes=1,
+    )
+    with pytest.raises(errors.UserError, match='factor'):
+        next(agents.train(config, env_processes=False))

@@ -123,8 +123,23 @@ def test_group_of_its_own_within_the_session(start):
     assert process.call('session') == os.getsid(0)
 
 
-def test_standard_input_is_empty(start):
+def test_standard_input_is_left_to_the_parent(start, typed):
     assert start().call('input') == ''
+    assert os.read(0, 100) == b'typed'
+
+
+@pytest.fixture
+def typed():
+    """Something on the standard input."""
+    read, write = os.pipe()
+    os.write(write, b'typed')
+    os.close(write)
+    before = os.dup(0)
+    os.dup2(read, 0)
+    yield
+    os.dup2(before, 0)
+    os.close(before)
+    os.close(read)
 
 
 @pytest.mark.parametrize('when', ['at once', 'when up'])
@@ -170,7 +185,7 @@ PROGRAM = """
     ]
     promises[0]()
     promises[3]()
-    late = [ExternalProcess(Env)]  # It is starting.
+    late = [ExternalProcess(lambda: time.sleep(1000))]  # Yet to be up.
     pids = [worker.pid for worker in workers + late]
     print(json.dumps([*pids, workers[3].child]), flush=True)
     if 'stay' in sys.argv:

@@ -1,0 +1,64 @@
+"""The same seed gives the same weights, however the work is divided."""
+
+import numpy as np
+import pytest
+
+from agents.scripts import configs, environments, utility
+from agents.tools import mock_environment
+
+
+def weights(seed=0, **workers):
+    """All variables after three updates."""
+    config = configs.ppo(
+        env=mock_environment.MockEnvironment,
+        seed=seed,
+        num_agents=5,
+        update_every=8,
+        update_epochs=2,
+        batch_size=10,
+        policy_layers=[8],
+        value_layers=[8],
+        max_length=4,
+    )
+    batches = [
+        utility.define_batch_env(
+            environments.constructor(config),
+            count,
+            seed=(config.seed, purpose),
+            **workers,
+        )
+        for purpose, count in ((0, config.num_agents), (1, 1))
+    ]
+    try:
+        graph = utility.define_simulation_graph(*batches, config)
+        graph.restart()
+        for _ in range(3):
+            graph.train(False)
+        return {name: v.numpy() for name, v in graph.variables.items()}
+    finally:
+        for batch in batches:
+            batch.close()
+
+
+@pytest.mark.usefixtures('eagerly', 'nothing_left')
+def test_workers_change_no_bit():
+    expected = weights(env_processes=False)
+    for count in (1, 2, 4):
+        result = weights(num_workers=count)
+        assert result.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(result[name], value, name)
+
+
+@pytest.mark.usefixtures('eagerly')
+def test_another_seed_gives_other_weights():
+    one, other = weights(env_processes=False), weights(1, env_processes=False)
+    for name in one:
+        if 'network' in name and 'kernel' in name:
+            assert (one[name] != other[name]).any(), name
+
+
+def test_compiled_it_repeats_to_the_bit():
+    one, same = [weights(env_processes=False) for _ in range(2)]
+    for name, value in one.items():
+        np.testing.assert_array_equal(same[name], value, name)

@@ -1,0 +1,75 @@
+"""Experiments: that each can be run as it stands."""
+
+import gymnasium as gym
+import pytest
+
+from agents import environments as in_graph
+from agents.algorithms import ALGORITHMS
+from agents.scripts import configs, environments, plan, settings
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+
+@pytest.fixture(params=settings.config_names())
+def config(request):
+    return getattr(configs, request.param)()
+
+
+def test_config_is_locked_settings_of_a_known_algorithm(config):
+    assert isinstance(config, AttrDict)
+    assert config.algorithm in ALGORITHMS
+    assert set(config) == set(getattr(configs, config.algorithm)())
+    with pytest.raises(RuntimeError, match='locked'):
+        config.steps = 1
+
+
+def test_environment_of_config_exists(config):
+    if environments.is_native(config):
+        name = config.env.removeprefix(environments.IN_GRAPH)
+        assert name in in_graph.ENVIRONMENTS
+    else:
+        assert gym.spec(config.env).id == config.env
+
+
+def test_plan_of_config_is_what_it_asks_for(config):
+    phases = plan.make(config)
+    assert phases.steps == pytest.approx(config.steps, rel=0.1)
+    assert phases.train == pytest.approx(config.eval_every, rel=0.35)
+    # Several updates between evaluations, and several evaluations.
+    assert phases.train >= 2 * phases.rollout
+    assert phases.cycles >= 2
+
+
+def test_rollout_of_config_can_be_divided(config):
+    name = 'batch_size' if 'batch_size' in config else 'value_batch_size'
+    assert plan.make(config).rollout % config[name] == 0
+
+
+def test_episodes_of_config_are_no_longer_than_the_environment_allows(config):
+    name = config.env.removeprefix(environments.IN_GRAPH)
+    assert config.max_length <= gym.spec(name).max_episode_steps
+
+
+def test_defaults_stand_once():
+    for name in ALGORITHMS:
+        changed = getattr(configs, name)()
+        assert set(configs.default()) < set(changed)
+
+
+@pytest.mark.parametrize('define', [configs.ppo, configs.reinforce])
+def test_mistyped_setting_suggests_nearest(define):
+    with pytest.raises(errors.ConfigError, match="did you mean 'num_agents'"):
+        define(num_agnets=5)
+    with pytest.raises(errors.ConfigError, match='There is no'):
+        define(colour='red')
+
+
+def test_settings_of_one_algorithm_are_unknown_to_another():
+    with pytest.raises(errors.ConfigError, match="no 'clip_range'"):
+        configs.reinforce(clip_range=0.1)
+
+
+def test_settings_replace_those_of_the_family():
+    config = configs.mujoco('Hopper-v5', init_std=0.1)
+    assert (config.env, config.init_std) == ('Hopper-v5', 0.1)
+    assert config.learning_rate_schedule == 'linear'

@@ -1,0 +1,122 @@
+"""The numbers of a plan, by hand."""
+
+import pytest
+
+from agents.scripts import configs, plan
+from agents.tools import errors
+
+
+def make(in_graph=False, **settings):
+    small = {
+        'num_agents': 4,
+        'update_every': 50,
+        'steps': 2000,
+        'eval_every': 1000,
+        'eval_episodes': 3,
+        'max_length': 20,
+    }
+    return plan.make(configs.ppo(**{**small, **settings}), in_graph)
+
+
+def test_numbers_that_divide():
+    # A rollout is 4 × 50 = 200 steps, of which 5 make 1000 and 10 make 2000.
+    # An evaluation takes at most 3 × 20 steps.
+    phases = make()
+    assert phases == plan.Plan(200, 200, 1000, 60, 2)
+    assert phases.steps == 2000
+    assert phases.last_step == 2 * (1000 + 60)
+
+
+@pytest.mark.parametrize(
+    'settings, updates, cycles',
+    [
+        # 2100 / 200 = 10.5, which rounds to the even 10.
+        ({'steps': 2100}, 5, 2),
+        # 2200 / 200 = 11 updates, 2200 / 1000 rounds to 2 evaluations; halves
+        # of 11 updates round to 6.
+        ({'steps': 2200}, 6, 2),
+        # An evaluation every 300 steps would be 6.7 in 2000 steps; 7 of them
+        # have 10 / 7 updates each, about 1.
+        ({'eval_every': 300}, 1, 7),
+        # An evaluation cannot come within a rollout.
+        ({'eval_every': 1}, 1, 10),
+        # Evaluation takes place at least once, at the end.
+        ({'eval_every': 10_000}, 10, 1),
+        # There is at least one update.
+        ({'steps': 1}, 1, 1),
+        ({'steps': 200, 'eval_every': 200}, 1, 1),
+    ],
+)
+def test_numbers_that_are_rounded(settings, updates, cycles):
+    phases = make(**settings)
+    assert phases.train == 200 * updates
+    assert phases.cycles == cycles
+    assert phases.steps == 200 * updates * cycles
+
+
+@pytest.mark.parametrize(
+    'updates, together',
+    [
+        # Calls of at most 32,768 steps, with rollouts of 1000 at most 32
+        # updates, and of those a divisor of the updates in a phase.
+        (10, 10),
+        (32, 32),
+        (33, 11),
+        (37, 1),
+        (64, 32),
+    ],
+)
+def test_call_in_graph_comprises_several_updates(updates, together):
+    phases = make(
+        in_graph=True,
+        num_agents=10,
+        update_every=100,
+        steps=1000 * updates,
+        eval_every=1000 * updates,
+    )
+    assert (phases.rollout, phases.call) == (1000, 1000 * together)
+    assert phases.train == 1000 * updates
+
+
+def test_call_in_graph_has_at_least_one_update():
+    phases = make(in_graph=True, num_agents=1000, update_every=100)
+    assert phases.call == phases.rollout == 100_000
+
+
+def test_call_of_external_environments_is_one_update():
+    phases = make()
+    assert phases.call == phases.rollout
+
+
+@pytest.mark.parametrize('name', plan.POSITIVE)
+@pytest.mark.parametrize('value', [0, -1, float('nan'), None, 'many'])
+def test_setting_that_is_not_positive_is_refused(name, value):
+    with pytest.raises(errors.ConfigError, match=f"'{name}' has to be positiv"):
+        make(**{name: value})
+
+
+@pytest.mark.parametrize('value', [0, -1])
+def test_number_of_workers_is_positive_or_none(value):
+    with pytest.raises(errors.ConfigError, match="'num_workers' has to be"):
+        make(num_workers=value)
+    assert make(num_workers=None) == make(num_workers=1)
+
+
+@pytest.mark.parametrize('seed', [-1, 2**32])
+def test_seed_that_libraries_refuse_is_refused(seed):
+    with pytest.raises(errors.ConfigError, match=f'seed has to be .* {seed}'):
+        make(seed=seed)
+
+
+def test_description_has_all_numbers():
+    config = configs.ppo(
+        num_agents=10,
+        update_every=500,
+        steps=1_000_000,
+        eval_every=100_000,
+        eval_episodes=7,
+    )
+    assert plan.describe(config, plan.make(config)) == (
+        '10 agents × 500 steps → update of 5,000 rows; 200 updates = '
+        '1,000,000 steps; evaluation of 7 episodes every 100,000'
+    )

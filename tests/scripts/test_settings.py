@@ -1,0 +1,398 @@
+"""Settings from texts and files: typed, known, plain, and never code."""
+
+import textwrap
+
+import numpy as np
+import pytest
+
+from agents.algorithms import ALGORITHMS
+from agents.scripts import configs, settings
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+
+@pytest.fixture
+def config():
+    return configs.ppo()
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that makes the directory of a run from a text."""
+
+    def write(text):
+        data = text if isinstance(text, bytes) else text.encode()
+        (tmp_path / settings.CONFIG_FILE).write_bytes(data)
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A function that makes a file of configs, as the text to name it by."""
+
+    def write(text, function='mine'):
+        path = tmp_path / 'experiment.py'
+        path.write_text(textwrap.dedent(text))
+        return f'{path}:{function}'
+
+    return write
+
+
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('steps=5000', 5000),
+        ('steps=1e6', 1_000_000),
+        ('steps=1_000', 1000),
+        ('learning_rate=1e-3', 0.001),
+        ('discount=1', 1.0),
+        ('discount=.5', 0.5),
+        ('normalize_observ=false', False),
+        ('policy_layers=[32, 16]', [32, 16]),
+        ('policy_layers=[]', []),
+        ('activation=relu', 'relu'),
+        ('env=Pendulum-v1', 'Pendulum-v1'),
+        ('env=in_graph:CartPole-v1', 'in_graph:CartPole-v1'),
+        ('env_kwargs={gravity: 9.8}', {'gravity': 9.8}),
+        ('num_workers=3', 3),
+        ('num_workers=null', None),
+        ('num_workers=', None),
+        ('value_clip=1', 1.0),
+        ('network=recurrent_categorical', 'recurrent_categorical'),
+    ],
+)
+def test_value_has_type_of_default(config, text, expected):
+    value = settings.override(config, [text])[text.partition('=')[0]]
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize(
+    'text, kind, example',
+    [
+        ('steps=many', 'int', '1000000'),
+        ('steps=1.5', 'int', '1000000'),
+        ('steps=.inf', 'int', '1000000'),
+        ('steps=true', 'int', '1000000'),
+        ('steps=', 'int', '1000000'),
+        ('steps="5"', 'int', '1000000'),
+        ('discount=true', 'float', '0.99'),
+        ('discount=null', 'float', '0.99'),
+        ('normalize_observ=1', 'bool', 'True'),
+        ('normalize_observ=yes', 'bool', 'True'),
+        ('policy_layers=64', 'list', '[64, 64]'),
+        ('policy_layers=[64, big]', 'list', '[64, 64]'),
+        ('env=5', 'str', "'CartPole-v1'"),
+        ('env_kwargs=[1]', 'dict', '{}'),
+        ('num_workers=two', 'int', '4'),
+        ('kl_stop=much', 'float', '0.03'),
+        ('network=[64]', 'str', "'recurrent_gaussian'"),
+    ],
+)
+def test_value_of_other_type_is_refused_with_example(
+    config, text, kind, example
+):
+    with pytest.raises(errors.ConfigError) as info:
+        settings.override(config, [text])
+    assert f'is of type {kind}, for example {example};' in str(info.value)
+    assert repr(text.partition('=')[0]) in str(info.value)
+
+
+def test_types_are_those_of_defaults_rather_than_of_config():
+    config = configs.ppo(discount=1, env=lambda: None, gradient_clip=None)
+    changed = settings.override(config, ['discount=0.5', 'env=CartPole-v1'])
+    assert (changed.discount, changed.env) == (0.5, 'CartPole-v1')
+    assert settings.override(config, ['gradient_clip=1']).gradient_clip == 1.0
+    assert settings.override(config, ['gradient_clip=']).gradient_clip is None
+
+
+def test_every_setting_without_default_has_an_example():
+    bases = [getattr(configs, name, configs.default)() for name in ALGORITHMS]
+    without = {k for base in bases for k, v in base.items() if v is None}
+    assert without <= set(settings.OPTIONAL)
+
+
+def test_last_of_several_overrides_counts_and_config_is_unchanged(config):
+    changed = settings.override(config, ['seed=1', 'steps=5', 'seed=2'])
+    assert (changed.seed, changed.steps) == (2, 5)
+    assert (config.seed, config.steps) == (0, 1_000_000)
+
+
+def test_value_may_contain_equals_sign(config):
+    changed = settings.override(config, ['activation=a=b'])
+    assert changed.activation == 'a=b'
+
+
+def test_unknown_setting_suggests_nearest_and_lists_all(config):
+    with pytest.raises(errors.ConfigError) as info:
+        settings.override(config, ['lerning_rate=1'])
+    message = str(info.value)
+    assert (
+        "no setting 'lerning_rate'; did you mean 'learning_rate'? " in message
+    )
+    assert all(key in message for key in config)
+
+
+def test_override_without_equals_sign_is_refused(config):
+    with pytest.raises(errors.ConfigError, match='Expected --set key=value'):
+        settings.override(config, ['steps'])
+
+
+@pytest.mark.parametrize('value', ['[1', '!!int 5', '!!python/name:os.system'])
+def test_override_that_is_not_plain_is_one_line(config, value):
+    with pytest.raises(errors.ConfigError, match='The value of steps') as info:
+        settings.override(config, [f'steps={value}'])
+    assert '\n' not in str(info.value)
+
+
+def test_config_is_found_by_name():
+    assert settings.find_config('pendulum') is configs.pendulum
+
+
+def test_config_names_are_experiments_alone():
+    names = settings.config_names()
+    assert {'debug', 'pendulum', 'cheetah'} <= set(names)
+    assert not {'default', 'mujoco', 'Any', *ALGORITHMS} & set(names)
+
+
+def test_unknown_config_suggests_nearest_and_lists_all():
+    with pytest.raises(errors.ConfigError) as info:
+        settings.find_config('pendulm')
+    message = str(info.value)
+    assert "no config 'pendulm'; did you mean 'pendulum'? " in message
+    assert all(name in message for name in settings.config_names())
+
+
+@pytest.mark.parametrize('name', ['default', 'ppo', 'mujoco', 'Any', '_define'])
+def test_helpers_are_no_configs(name):
+    with pytest.raises(errors.ConfigError, match='There is no config'):
+        settings.find_config(name)
+
+
+def test_config_is_found_in_file_with_what_is_beside_it(file, tmp_path):
+    (tmp_path / 'beside_the_experiment.py').write_text('STEPS = 123')
+    name = file("""
+        import beside_the_experiment
+        from agents.scripts import configs
+
+        def mine():
+            return configs.ppo(steps=beside_the_experiment.STEPS)
+    """)
+    assert settings.find_config(name)().steps == 123
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('1 / 0', 'experiment.py raised ZeroDivisionError in line 1: division'),
+        ('import no_such_package', "ModuleNotFoundError in line 1: No module"),
+        ('def mine(:', 'raised SyntaxError'),
+        ('\ndef mine():\n  {}["a"]', "raised KeyError in line 3: 'a'"),
+        ('def mine(size): pass', 'raised TypeError'),
+        ('def mine(): return 5', 'returned 5 where settings were expected'),
+        ('def main(): pass', "no function 'mine' in .*; did you mean 'main'"),
+        ('mine = 5', "no function 'mine'"),
+    ],
+)  # fmt: skip
+def test_mistake_in_file_is_told_in_one_line(file, text, message):
+    with pytest.raises(errors.ConfigError, match=message) as info:
+        settings.find_config(file(text))()
+    assert '\n' not in str(info.value)
+
+
+def test_mistyped_setting_in_file_suggests_nearest(file):
+    name = file("""
+        from agents.scripts import configs
+
+        def mine():
+            return configs.ppo(stpes=5)
+    """)
+    with pytest.raises(errors.ConfigError, match="did you mean 'steps'"):
+        settings.find_config(name)()
+
+
+@pytest.mark.parametrize('name', ['missing.py:mine', 'debug:'])
+def test_missing_file_is_named(name):
+    file = name.partition(':')[0]
+    with pytest.raises(errors.ConfigError, match=f'There is no file {file!r}'):
+        settings.find_config(name)
+
+
+def test_file_that_is_not_python_is_refused(tmp_path):
+    (tmp_path / 'notes.txt').write_text('')
+    for path in (tmp_path, tmp_path / 'notes.txt'):
+        with pytest.raises(errors.ConfigError, match='is not a Python file'):
+            settings.find_config(f'{path}:mine')
+
+
+@pytest.mark.parametrize('name', settings.config_names())
+def test_saved_config_is_restored(tmp_path, name):
+    config = getattr(configs, name)()
+    settings.save_config(config, tmp_path)
+    assert settings.load_config(tmp_path) == config
+    assert settings.restored(config, tmp_path) == config
+    assert settings.resolved(tmp_path, None, ('env', 'network')) == config
+
+
+def test_values_survive_saving(tmp_path):
+    config = configs.ppo(
+        env_kwargs={'text': '1e6', 'no': 'null', 'deep': {'a': [1, 2.5, None]}},
+        policy_layers=(8, 4),
+        learning_rate=np.float64(0.25),
+        normalize_observ=False,
+        activation='<odd>: #{}',
+    )
+    settings.save_config(config, tmp_path)
+    loaded = settings.restored(configs.ppo(), tmp_path)
+    assert loaded.env_kwargs == config.env_kwargs
+    assert loaded.policy_layers == [8, 4]
+    assert loaded.learning_rate == 0.25
+    assert loaded.normalize_observ is False
+    assert loaded.activation == config.activation
+
+
+def test_value_that_is_not_plain_is_not_saved(tmp_path):
+    with pytest.raises(errors.ConfigError, match='plain value or a function'):
+        settings.save_config({'steps': object()}, tmp_path)
+    assert not settings.is_run(tmp_path)
+
+
+def test_is_run_tells_directories_of_runs(tmp_path, config):
+    assert not settings.is_run(tmp_path / 'missing')
+    assert not settings.is_run(tmp_path)
+    settings.save_config(config, tmp_path)
+    assert settings.is_run(tmp_path)
+
+
+def test_missing_run_is_named(tmp_path):
+    with pytest.raises(errors.ConfigError, match='Expected the directory of a'):
+        settings.load_config(tmp_path / 'missing')
+
+
+HOSTILE = {
+    'tag that calls': 'env: !!python/object/apply:os.system ["touch {}"]',
+    'tag that names': 'env: !!python/name:os.system',
+    'tag of its own': 'env: !thing 5',
+    'harmless tag': 'env: !!str 5',
+    'binary': 'env: !!binary aGk=',
+    'set': 'env_kwargs: !!set {a, b}',
+    'date': 'env: 2020-01-01',
+    'bomb': 'a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]',
+    'ouroboros': 'env: &a [*a]',
+    'merge': 'env_kwargs: &a {b: 1}\nsteps: {<<: *a}',
+    'deep': '[' * 50_000,
+    'deep and closed': 'env: ' + '[' * 500 + ']' * 500,
+    'deep mapping': '{a: ' * 5_000,
+    'wide': 'env: [' + '1,' * 40_000 + ']',
+    'huge': 'env: ' + 'x' * 200_000,
+    'huge number': 'steps: ' + '9' * 5_000,
+    'twice': 'steps: 5\nsteps: 6',
+    'twice inside': 'env_kwargs: {a: 1, a: 2}',
+    'number for a key': '1: 2',
+    'list for a key': '[[a]]: 1',
+    'list': '- steps',
+    'text': 'steps',
+    'nothing': '',
+    'two documents': 'steps: 5\n---\nsteps: 6',
+    'zero byte': 'steps: \0',
+    'not text': b'steps: \xff\xfe',
+    'not YAML': 'steps: [5',
+}
+
+
+@pytest.mark.parametrize('text', HOSTILE.values(), ids=HOSTILE)
+def test_hostile_file_is_refused(run, text, tmp_path):
+    touched = tmp_path / 'touched'
+    if isinstance(text, str):
+        text = text.replace('{}', str(touched))
+    with pytest.raises(errors.ConfigError, match=r'config\.yaml') as info:
+        settings.load_config(run(text))
+    assert '\n' not in str(info.value)
+    assert not touched.exists()
+
+
+def test_unknown_settings_of_a_file_are_refused(run, config):
+    directory = run('algorithm: ppo\nsteps: 5\nstepz: 6')
+    with pytest.raises(errors.ConfigError, match='does not know: stepz'):
+        settings.restored(config, directory)
+    with pytest.raises(errors.ConfigError, match='does not know: stepz'):
+        settings.resolved(directory, None, ())
+
+
+@pytest.mark.parametrize(
+    'text', ['steps: many', 'steps: null', 'policy_layers: [a]', 'env: {a: 1}']
+)
+def test_settings_of_other_types_in_a_file_are_refused(run, config, text):
+    directory = run(f'algorithm: ppo\n{text}')
+    for read in (
+        lambda: settings.restored(config, directory),
+        lambda: settings.resolved(directory, None, ()),
+    ):
+        with pytest.raises(errors.ConfigError, match='is of type'):
+            read()
+
+
+def test_settings_that_a_file_lacks_have_their_defaults(run, config):
+    directory = run('algorithm: ppo\nsteps: 5')
+    expected = config.copy(steps=5)
+    assert settings.restored(config, directory) == expected
+    assert settings.resolved(directory, None, ()) == expected
+
+
+def test_algorithm_of_a_file_is_no_way_to_other_functions(run):
+    with pytest.raises(errors.ConfigError, match='know: algorithm, batch_size'):
+        settings.resolved(run('algorithm: debug\nbatch_size: 4'), None, ())
+
+
+def make_env():
+    return None
+
+
+def test_functions_are_saved_by_name_and_taken_from_config(tmp_path):
+    kwargs = {'inner': {'reward': len}, 'size': 3}
+    config = configs.ppo(env=make_env, env_kwargs=kwargs, steps=7)
+    settings.save_config(config, tmp_path)
+    saved = settings.load_config(tmp_path)
+    assert saved.env.startswith('<function ')
+    assert saved.env.endswith('.make_env>')
+    restored = settings.restored(config.copy(steps=9), tmp_path)
+    assert (restored.env, restored.steps) == (make_env, 7)
+    assert restored.env_kwargs == kwargs
+
+
+@pytest.mark.parametrize(
+    'changes', [{'env': make_env}, {'env_kwargs': {'inner': [make_env]}}]
+)
+def test_functions_cannot_be_used_from_a_file(tmp_path, config, changes):
+    settings.save_config(config.copy(**changes), tmp_path)
+    (key,) = changes
+    with pytest.raises(errors.ConfigError, match=f'The setting {key!r} of the'):
+        settings.restored(config, tmp_path)
+    with pytest.raises(errors.ConfigError, match='cannot be trusted'):
+        settings.resolved(tmp_path, None, (key,))
+    assert settings.resolved(tmp_path, None, ('network',)).steps == config.steps
+
+
+def test_module_of_an_environment_is_not_imported_on_the_word_of_a_file(
+    tmp_path, config
+):
+    config = config.copy(env='antigravity:Env-v0')
+    settings.save_config(config, tmp_path)
+    with pytest.raises(errors.ConfigError, match='cannot be trusted'):
+        settings.resolved(tmp_path, None, ('env',))
+    assert settings.resolved(tmp_path, config, ('env',)) == config
+
+
+def test_environment_in_graph_is_used_from_a_file(tmp_path, config):
+    settings.save_config(config.copy(env='in_graph:CartPole-v1'), tmp_path)
+    resolved = settings.resolved(tmp_path, None, ('env', 'network'))
+    assert resolved.env == 'in_graph:CartPole-v1'
+
+
+def test_loaded_settings_are_locked(run):
+    loaded = settings.load_config(run('steps: 5'))
+    assert isinstance(loaded, AttrDict)
+    with pytest.raises(RuntimeError, match='locked'):
+        loaded.steps = 6
