@@ -3,8 +3,8 @@
     python -m benchmarks.throughput
 
 On HalfCheetah-v5 with the peers' defaults: minibatches of 64, 10 epochs,
-networks of 64 and 64 tanh units. Compilation is left out everywhere. Then stepping
-alone, beside the limit of the machine and Gymnasium's batch of processes.
+networks of 64 and 64 tanh units. Compilation is left out everywhere. Then
+stepping alone, beside the limit of the machine and Gymnasium's batch.
 """
 
 import argparse

@@ -6,7 +6,6 @@ python -m agents.scripts.train --config=pendulum
 import argparse
 import contextlib
 import datetime
-import importlib
 import math
 import pathlib
 import sys
@@ -112,6 +111,7 @@ def _start(
     """
     if environments.is_native(config):
         status.say('tensorflow', 'importing')
+        utility.use_threads(config)
         return utility.define_native_batch_envs(config)
     constructor = environments.constructor(config)
     session = utility.last_checkpoint(logdir) or 0
@@ -130,7 +130,7 @@ def _start(
         )
     ]
     status.say('tensorflow', 'importing')
-    importlib.import_module('agents.tools.backend').use_threads(1)
+    utility.use_threads(config)
     batches = []
     with contextlib.ExitStack() as stack:
         for each in envs:

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import os
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,9 @@ if TYPE_CHECKING:  # These import TensorFlow.
 
 Path = str | pathlib.Path
 
+# Rows of a rollout from which on several threads share an operation.
+MANY_ROWS = 16_384
+
 CHECKPOINTS = 'checkpoints'
 SPACES = 'spaces.bin'
 
@@ -36,6 +40,14 @@ def define_batch_env(
         constructor, num_agents, env_processes, **settings
     )
     return tools.InGraphBatchEnv(tools.BatchEnv(envs))
+
+
+def use_threads(config: AttrDict) -> None:
+    """Import TensorFlow and give its operations the threads that suit them."""
+    from agents.tools import backend
+
+    rows = config.num_agents * config.update_every
+    backend.use_threads(os.cpu_count() or 1 if rows > MANY_ROWS else 1)
 
 
 def define_native_batch_envs(config: AttrDict) -> list[Any]:

@@ -1,0 +1,252 @@
+"""Environments by name and by function, in this process and in workers."""
+
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from agents import tools
+from agents.scripts import configs, environments
+from agents.tools import errors
+
+
+def config(**settings):
+    return configs.ppo(**{'env': 'CartPole-v1', 'max_length': 5, **settings})
+
+
+@pytest.fixture
+def start():
+    """A function that starts a batch of environments, which is closed."""
+    batches = []
+
+    def run(constructor, count=1, **settings):
+        envs = environments.start(constructor, count, **settings)
+        batches.append(tools.BatchEnv(envs))
+        return batches[-1]
+
+    yield run
+    for batch in batches:
+        batch.close()
+
+
+@pytest.fixture
+def counter():
+    """A function that makes an environment of a nest of settings.
+
+    It observes its settings, and rewards with the sum of them.
+    """
+
+    def make(sizes, name='none', render_mode=None):
+        # Within the function, so that workers need not import this file.
+        class Counter(gym.Env):
+            observation_space = gym.spaces.Box(-9.0, 9.0, (2,), np.float32)
+            action_space = gym.spaces.Discrete(2)
+            title = f'{name} {render_mode}'
+
+            def reset(self, *, seed=None, options=None):
+                super().reset(seed=seed)
+                return np.float32([sizes['a'], sizes['deep']['b']]), {}
+
+            def step(self, action):
+                total = sizes['a'] + sizes['deep']['b']
+                return self.reset()[0], float(total), False, False, {}
+
+        return Counter()
+
+    return make
+
+
+@pytest.fixture
+def registered():
+    """A function that registers an environment under a name."""
+    names = []
+
+    def register(name, entry_point, **settings):
+        gym.register(name, entry_point, **settings)
+        names.append(name)
+
+    yield register
+    for name in names:
+        del gym.registry[name]
+
+
+def test_seed_depends_on_index_alone(nothing_left, start):
+    constructor = environments.constructor(config())
+    observs = [
+        start(constructor, **settings).reset()
+        for settings in (
+            {'count': 5, 'env_processes': False},
+            {'count': 3, 'env_processes': False},
+            {'count': 5, 'num_workers': 1},
+            {'count': 5, 'num_workers': 2},
+            {'count': 3, 'num_workers': 3},
+        )
+    ]
+    assert len(np.unique(observs[0][:, 0])) == 5
+    for observ in observs[1:]:
+        np.testing.assert_array_equal(observ, observs[0][: len(observ)])
+
+
+def test_seeds_differ_by_run_purpose_and_session(start):
+    constructor = environments.constructor(config())
+    found = [
+        start(constructor, env_processes=False, seed=seed).reset()[0, 0]
+        for seed in (
+            (0, environments.TRAIN, 0),
+            (1, environments.TRAIN, 0),
+            (0, environments.EVAL, 0),
+            (0, environments.VIDEO, 0),
+            (0, environments.TRAIN, 1000),
+        )
+    ]
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(
+    'count, num_workers, sizes',
+    [(5, 2, [3, 2]), (2, 4, [1, 1]), (4, 1, [4])],
+)
+def test_environments_are_divided_among_workers(count, num_workers, sizes):
+    envs = environments.start(
+        environments.constructor(config()), count, num_workers=num_workers
+    )
+    try:
+        assert [len(env) for env in envs] == sizes
+    finally:
+        for env in envs:
+            env.close()
+
+
+@pytest.mark.parametrize(
+    'name, messages',
+    [
+        ('CartPol-v1', ["no environment 'CartPol-v1'; did you mean 'CartPol"]),
+        ('CartPole', ["did you mean 'CartPole-v1'?"]),
+        ('CartPole-v9', ["did you mean 'CartPole-v1'?", 'v9']),
+        ('ALE/Pong-v5', ["no environment 'ALE/Pong-v5'", 'Namespace ALE']),
+        ('no_such:A-v0', ["'no_such:A-v0' cannot be imported: No module"]),
+        ('json:CartPol-v1', ["did you mean 'CartPole-v1'?"]),
+        ('in_graph:CartPol-v1', ["did you mean 'CartPole-v1'?"]),
+    ],
+)  # fmt: skip
+def test_unregistered_name_suggests(name, messages):
+    with pytest.raises(errors.ConfigError) as info:
+        found = config(env=name)
+        if environments.is_native(found):
+            environments.native(found)
+        environments.constructor(found)
+    assert all(message in str(info.value) for message in messages)
+    assert '\n' not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    'entry_point, package',
+    [
+        ('no_such_package.envs:Env', 'no_such_package'),
+        ('gymnasium.envs.mujoco.ant_v5:AntEnv', 'mujoco'),
+        ('gymnasium.envs.box2d:LunarLander', 'Box2D'),
+    ],
+)
+def test_missing_package_is_named_before_workers_start(
+    registered, monkeypatch, entry_point, package
+):
+    for name in ('mujoco', 'Box2D'):
+        monkeypatch.setitem(sys.modules, name, None)
+    registered('Lacking-v0', entry_point)
+    with pytest.raises(errors.ConfigError) as info:
+        environments.constructor(config(env='Lacking-v0'))
+    assert str(info.value) == (
+        f"The environment 'Lacking-v0' needs the package {package!r}, which is "
+        'not installed.'
+    )
+
+
+def test_module_that_registers_an_environment(start, tmp_path, monkeypatch):
+    (tmp_path / 'module_of_a_user.py').write_text(
+        'import gymnasium\n'
+        'from gymnasium.envs.classic_control import cartpole\n'
+        'class Mine(cartpole.CartPoleEnv):\n'
+        '    title = "mine"\n'
+        'gymnasium.register("Mine-v0", "module_of_a_user:Mine")\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = config(env='module_of_a_user:Mine-v0')
+    batch = start(environments.constructor(found))
+    assert batch.call('title') == ['mine']
+
+
+def test_environment_registered_here_works_in_a_worker(
+    start, registered, counter
+):
+    def make(**kwargs):
+        return counter(**kwargs)
+
+    registered('Counter-v0', make, kwargs={'name': 'given'})
+    found = config(env='Counter-v0', env_kwargs={'sizes': SIZES})
+    batch = start(environments.constructor(found), 2, num_workers=1)
+    np.testing.assert_array_equal(batch.reset(), [[1, 2], [1, 2]])
+    assert batch.call('title') == ['given None'] * 2
+
+
+SIZES = {'a': 1, 'deep': {'b': 2}}
+
+
+@pytest.mark.parametrize('env_processes', [False, True])
+def test_function_is_called_with_its_settings(start, counter, env_processes):
+    found = config(env=counter, env_kwargs={'sizes': SIZES, 'name': 'x'})
+    constructor = environments.constructor(found)
+    batch = start(constructor, 2, env_processes=env_processes)
+    np.testing.assert_array_equal(batch.reset(), [[1, 2], [1, 2]])
+    _, reward, terminated, truncated, _ = batch.step([0, 0])
+    np.testing.assert_array_equal(reward, [3, 3])
+    assert not terminated.any() and not truncated.any()
+    assert batch.call('title') == ['x None'] * 2
+
+
+def test_render_mode_is_one_of_the_settings(start, counter):
+    found = config(env=counter, env_kwargs={'sizes': SIZES})
+    constructor = environments.constructor(found, render_mode='rgb_array')
+    batch = start(constructor, env_processes=False)
+    assert batch.call('title') == ['none rgb_array']
+    assert found.env_kwargs == {'sizes': SIZES}
+
+
+def test_settings_reach_a_named_environment(start):
+    found = config(env='Pendulum-v1', env_kwargs={'g': 2.5})
+    batch = start(environments.constructor(found), env_processes=False)
+    assert batch.call('g') == [2.5]
+
+
+def test_unknown_setting_of_environment_is_told(start):
+    constructor = environments.constructor(config(env_kwargs={'colour': 5}))
+    with pytest.raises(errors.EnvError) as info:
+        start(constructor, 2, num_workers=1)
+    message = str(info.value)
+    assert 'Environment 0 raised an error while it was constructed' in message
+    assert "'colour'" in message
+
+
+@pytest.mark.parametrize('kind', ['name', 'function'])
+def test_episode_is_cut_off_after_max_length(start, counter, kind):
+    by_name = config(env='Pendulum-v1', max_length=3)
+    by_function = config(env=counter, env_kwargs={'sizes': SIZES}, max_length=3)
+    found = by_name if kind == 'name' else by_function
+    batch = start(environments.constructor(found), env_processes=False)
+    batch.reset()
+    action = np.zeros((1, *batch.action_space.shape), np.int32)
+    outcomes = [batch.step(action)[2:4] for _ in range(6)]
+    assert not any(terminated[0] for terminated, _ in outcomes)
+    cut = [bool(truncated[0]) for _, truncated in outcomes]
+    assert cut == [False, False, True] * 2
+
+
+def test_environments_of_mujoco_are_quiet(start, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    found = config(env='HalfCheetah-v5', max_length=3)
+    batch = start(environments.constructor(found), 2, num_workers=1)
+    batch.reset()
+    batch.step(np.zeros((2, 6), np.float32))
+    batch.close()
+    assert capfd.readouterr() == ('', '')
+    assert not list(tmp_path.iterdir())
