@@ -20,7 +20,8 @@ def default() -> AttrDict:
         # one; called with the settings of env_kwargs.
         env='CartPole-v1',
         env_kwargs={},
-        # Steps after which an episode is cut off.
+        # Steps after which an episode is cut off, where the environment does
+        # not do so earlier.
         max_length=1000,
         # Number of environments that step together.
         num_agents=8,

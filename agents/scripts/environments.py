@@ -138,7 +138,8 @@ def _make(
     if 'mujoco' in str(env.entry_point):
         importlib.import_module('mujoco')
     _quiet_mujoco()
-    return gym.make(env, max_length, disable_env_checker=True, **kwargs)
+    limit = min(max_length, env.max_episode_steps or max_length)
+    return gym.make(env, limit, disable_env_checker=True, **kwargs)
 
 
 def _as_gym(config: AttrDict) -> Callable[[], gym.Env]:

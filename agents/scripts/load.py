@@ -111,6 +111,10 @@ class LoadedPolicy:
         self._begins[:] = False
         actions = action.numpy() + spaces.start(self.action_space)
         actions = actions.astype(self.action_space.dtype)
+        if isinstance(self.action_space, gym.spaces.Box):
+            # Bounds of 64 bits lie between two numbers of 32 bits.
+            limits = self.action_space.low, self.action_space.high
+            actions = np.clip(actions, *limits)
         return actions if self._batched else actions[0]
 
     def _require_batch(self, observ: Any) -> None:

@@ -55,8 +55,9 @@ def define_native_batch_envs(config: AttrDict) -> list[Any]:
     from agents.environments.native_batch_env import NativeBatchEnv
 
     env = environments.native(config)
+    limit = min(config.max_length, env.max_length or config.max_length)
     return [
-        NativeBatchEnv(env, count, config.max_length, config.seed, purpose)
+        NativeBatchEnv(env, count, limit, config.seed, purpose)
         for purpose, count in (
             ('train', config.num_agents),
             ('eval', config.eval_episodes),
@@ -150,7 +151,10 @@ def last_checkpoint(logdir: Path | None) -> int | None:
     names = [
         path.name for path in (pathlib.Path(logdir) / CHECKPOINTS).iterdir()
     ]
-    return max([int(name) for name in names if name.isdigit()], default=None)
+    return max(
+        [int(name) for name in names if re.fullmatch(r'[0-9]{12,}', name)],
+        default=None,
+    )
 
 
 @contextlib.contextmanager

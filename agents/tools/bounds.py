@@ -18,6 +18,7 @@ def to_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
     if not spaces.is_bounded(space):
         return tf.clip_by_value(action, space.low, space.high)
     half = (space.high - space.low) / 2
-    scaled = space.low + (tf.clip_by_value(action, -1.0, 1.0) + 1.0) * half
-    # Rounding may carry it over a bound, which some environments refuse.
+    scaled = space.low + (action + 1.0) * half
+    # Clipped last, as rounding may carry it over a bound, and some environments
+    # refuse such an action.
     return tf.clip_by_value(scaled, space.low, space.high)

@@ -5,6 +5,8 @@ import pytest
 
 import agents
 from agents.algorithms.on_policy import MAX_SKIPPED
+from agents.algorithms.ppo import PPO
+from agents.parts import flat, state
 from agents.parts.critic import Critic
 from agents.parts.optimizer import Optimizer
 from agents.scripts import networks
@@ -40,6 +42,43 @@ def test_ratio_is_one_before_the_first_gradient_step(
         np.testing.assert_allclose(metrics['policy_loss'], loss, atol=1e-6)
         assert metrics['clip_fraction'] == 0
         assert metrics['kl'] > 0
+
+
+class Expectant(PPO):
+    """Computes the gradient of a rollout before it is learnt from."""
+
+    def learn(self, rollout):
+        # With a ratio of 1 that of −E[Â ln π(a|s)].
+        weights = [w.value for w in self.policy.network.trainable_variables]
+        with tf.GradientTape() as tape:
+            policy = self.policy.unroll(
+                rollout.observ, rollout.begins, state.read(self._first_state)
+            )
+            log_prob = policy.log_prob(rollout.action)
+            loss = -tf.reduce_mean(rollout.advantage * log_prob)
+        self.expected = flat.concat(tape.gradient(loss, weights))
+        return super().learn(rollout)
+
+
+@each_kind
+@each_surrogate
+def test_first_gradient_is_that_of_the_policy(define, play, network, surrogate):
+    algo = define(
+        kind=Expectant,
+        network=network,
+        surrogate=surrogate,
+        batch_size=24,
+        update_epochs=1,
+        gradient_clip=None,
+        normalize_advantage=False,
+    )
+    for _ in range(2):
+        play(algo)
+        mean = algo.optimizer.gradient()
+        algo.update()
+        # The running mean takes in a tenth of each gradient.
+        change = algo.optimizer.gradient() - 0.9 * mean
+        np.testing.assert_allclose(change, 0.1 * algo.expected, atol=1e-6)
 
 
 @each_kind

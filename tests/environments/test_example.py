@@ -49,7 +49,7 @@ def test_it_steps_as_one_program(config):
     assert after.shape == (5, 2)
     assert (reward.numpy() <= 1).all()
     assert not terminated.numpy().any()
-    after, reward, terminated = step(state + [2.5, 0], tf.zeros((5, 1)))
+    after, reward, terminated = step(state + [4.0, 0.0], tf.zeros((5, 1)))
     assert (reward.numpy() == -10).all()
     assert terminated.numpy().all()
 

@@ -9,7 +9,7 @@ import pytest
 
 from agents import environments
 from agents.environments.native_env import NativeEnv
-from agents.tools import random
+from agents.tools import random, spaces
 from agents.tools.backend import compiled, tf
 
 TRAJECTORIES = 1000
@@ -21,6 +21,7 @@ class Case(NamedTuple):
 
     Attributes:
         low, high: Range of the initial states.
+        limits: What states keep within, or a little more.
         skilled: A policy that gets far, from observations to actions. Agents
             follow it more or less often and act at random otherwise, so that
             episodes of all lengths occur.
@@ -30,6 +31,7 @@ class Case(NamedTuple):
 
     low: list[float]
     high: list[float]
+    limits: list[float]
     skilled: Callable[[np.ndarray], np.ndarray]
     resync: int | None
 
@@ -48,25 +50,31 @@ CASES = {
     'CartPole-v1': Case(
         [-0.05] * 4,
         [0.05] * 4,
+        [2.6, 3, 0.25, 3],
         lambda observ: observ @ [0.1, 0.5, 3.0, 1.0] > 0,
         resync=25,
     ),
-    'Pendulum-v1': Case([-np.pi, -1], [np.pi, 1], swing_up_or_hold, resync=10),
+    'Pendulum-v1': Case(
+        [-np.pi, -1], [np.pi, 1], [10, 8], swing_up_or_hold, resync=10
+    ),
     'Acrobot-v1': Case(
         [-0.1] * 4,
         [0.1] * 4,
+        [np.pi, np.pi, 4 * np.pi, 9 * np.pi],
         lambda observ: 2 * (observ[:, 4] < 0),
         resync=5,
     ),
     'MountainCar-v0': Case(
         [-0.6, 0],
         [-0.4, 0],
+        [1.2, 0.07],
         lambda observ: 2 * (observ[:, 1] >= 0),
         resync=None,
     ),
     'MountainCarContinuous-v0': Case(
         [-0.6, 0],
         [-0.4, 0],
+        [1.2, 0.07],
         lambda observ: np.sign(observ[:, 1:]),
         resync=250,
     ),
@@ -141,6 +149,30 @@ def test_elements_of_initial_states_are_independent(env):
     assert np.abs(correlations - np.eye(varied.shape[1])).max() < 0.04
 
 
+def test_steps_from_anywhere(env, twin, case):
+    # Episodes hardly ever come near some of the limits.
+    rng = np.random.default_rng(0)
+    limits = np.float32(case.limits)
+    states = rng.uniform(-limits, limits, (TRAJECTORIES, len(limits)))
+    states = states.astype(np.float32)
+    action = draw_actions(rng, env.action_space)
+    action = action.astype(spaces.specs(env.action_space).dtype)
+    state, *native = env.step(tf.constant(states), tf.constant(action), None)
+    replies = []
+    for each, start in zip(action, states.astype(float), strict=True):
+        twin.reset()
+        twin.unwrapped.state = start
+        replies.append(twin.step(each)[:3])
+    differ = native[1].numpy() != np.array([reply[2] for reply in replies])
+    assert differ.sum() <= 2
+    pairs = zip([env.observe(state), *native], zip(*replies), strict=True)
+    for mine, theirs in pairs:
+        # Relative as well, as the links are fast.
+        np.testing.assert_allclose(
+            mine[~differ], np.array(theirs)[~differ], TOLERANCE, TOLERANCE
+        )
+
+
 def test_trajectories(name, env, case):
     lengths, ends = np.zeros(TRAJECTORIES, int), 0
     for native, other, alive in simulate(name, env, case):
@@ -184,7 +216,7 @@ def simulate(name: str, env: NativeEnv, case: Case):
     skill = np.linspace(0, 1, TRAJECTORIES)
     observ = env.observe(state).numpy()
     alive = np.ones(TRAJECTORIES, bool)
-    dtype = np.int32 if env.action_space.shape == () else np.float32
+    dtype = spaces.specs(env.action_space).dtype
     for length in range(1, env.max_length + 1):
         random_action = draw_actions(rng, env.action_space)
         able = rng.random(TRAJECTORIES) < skill

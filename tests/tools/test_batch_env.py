@@ -571,12 +571,13 @@ def test_late_reply_is_never_taken_for_a_newer_one(combine, tmp_path):
 
 
 def test_fault_within_this_process(combine):
-    batch = combine([Acting(), Acting(act=raise_plain)])
+    envs = [*in_workers([Acting] * 2, 1), Acting(), Acting(act=raise_plain)]
+    batch = combine(envs)
     batch.reset()
     with pytest.raises(
-        errors.EnvError, match=r'(?s)Environment 1.*a plain mis'
+        errors.EnvError, match=r'(?s)Environment 3.*a plain mis'
     ):
-        batch.step([0, 0])
+        batch.step([0] * 4)
 
 
 def test_failed_constructor_ends_the_others(nothing_left):

@@ -89,7 +89,10 @@ BROKEN_STEPS = {
     'reward None': (outcome(reward=None), 'not a NoneType'),
     'reward complex': (outcome(reward=1j), 'not a complex'),
     'reward too large': (outcome(reward=10**400), 'too large'),
-    'terminated integer': (outcome(terminated=1), 'terminated should be a bool'),
+    'terminated integer': (
+        outcome(terminated=1),
+        'terminated should be a bool',
+    ),
     'terminated None': (outcome(terminated=None), 'terminated should be'),
     'terminated array': (
         outcome(terminated=np.array([True])),

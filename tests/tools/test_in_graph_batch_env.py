@@ -144,7 +144,8 @@ def test_actions_are_scaled_to_the_bounds(low, high, chosen, given):
 def test_scaled_actions_are_within_bounds_despite_rounding():
     rng = np.random.default_rng(0)
     low = rng.normal(size=1000).astype(np.float32)
-    high = low + rng.uniform(0.1, 3, 1000).astype(np.float32)
+    high = (low + rng.uniform(0.1, 3, 1000)).astype(np.float32)
+    assert (low + (high - low) > high).any()
     env = Recording(action_space=gym.spaces.Box(low, high))
     batch_env = make(env)
     batch_env.reset()

@@ -161,7 +161,10 @@ GOOD = {'image': np.zeros(2, np.uint8), 'pose': (np.zeros(4), 0)}
     [
         ({'image': GOOD['image']}, r"with \['image', 'pose'\]"),
         ({**GOOD, 'extra': 0}, r"with \['image', 'pose'\]"),
-        ({'image': GOOD['image'], 'Pose': GOOD['pose']}, "lacks the key 'pose'"),
+        (
+            {'image': GOOD['image'], 'Pose': GOOD['pose']},
+            "lacks the key 'pose'",
+        ),
         ([GOOD['image'], GOOD['pose']], 'should be a dict'),
         (np.zeros(6), 'should be a dict'),
         ({**GOOD, 'pose': [np.zeros(4), 0]}, r"\['pose'\] should be a tuple"),

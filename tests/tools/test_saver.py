@@ -298,7 +298,10 @@ OTHERS = {
         r'c: missing, expected .*float32.*\[1\]',
     ),
     'extra': ({'a': tf.zeros(2)}, r'b: .*\[2\].*, expected none'),
-    'renamed': ({'a': tf.zeros(2), 'B': tf.ones(2)}, '(?s)B: missing.*b: .*none'),
+    'renamed': (
+        {'a': tf.zeros(2), 'B': tf.ones(2)},
+        '(?s)B: missing.*b: .*none',
+    ),
 }
 
 
@@ -480,11 +483,10 @@ print(saved)
 """
 
 
-def test_killed_at_any_moment_of_a_save(tmp_path):
+def test_killed_at_any_moment_of_a_save(tmp_path, nothing_left):
     result = subprocess.run(
-        [sys.executable, '-c', SAVE_UNTIL_KILLED, str(tmp_path), '15'],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        [sys.executable, '-c', SAVE_UNTIL_KILLED, str(tmp_path), '10'],
+        capture_output=True,
         text=True,
         timeout=120,
         check=False,

@@ -211,9 +211,11 @@ def test_steps_are_traced_once(simulated):
     assert simulated['traces'].tolist() == [1, 1, 0]
 
 
-def test_training_is_traced_once_and_updates_after_each_rollout():
+def test_training_is_traced_once_and_updates_after_each_rollout(monkeypatch):
     _, batch_env = counting(2, 4)
     batch_env.reset()
+    traced, step = [], batch_env.step
+    monkeypatch.setattr(batch_env, 'step', lambda a: traced.append(step(a)))
     algo = MockAlgorithm(batch_env)
     scores = EpisodeScores(2)
     operation = simulation.training(batch_env, algo, scores, 4)
@@ -230,6 +232,8 @@ def test_training_is_traced_once_and_updates_after_each_rollout():
         }
     counts = {name: int(count) for name, count in algo.calls.items()}
     assert counts == {**dict.fromkeys(VERBS, 12), 'update': 3}
+    # Twice in a graph, within its loop and after, however often it runs.
+    assert len(traced) == 2
     # The middle of a rollout is in one piece, which contains the other two.
     assert (count_traces() - before <= [2, 2, 1]).all()
 

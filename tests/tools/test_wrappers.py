@@ -1,6 +1,7 @@
 """Wrappers around environments of Gymnasium whose steps are known.
 
-The cliff is a grid of 4 by 12 in which episodes begin in the corner (3, 0). Action 0 goes up, 1 right, 2 down and 3 left, each for -1.
+The cliff is a grid of 4 by 12 in which episodes begin in the corner (3, 0).
+Action 0 goes up, 1 right, 2 down and 3 left, each for -1.
 """
 
 import gymnasium as gym
@@ -187,6 +188,17 @@ def test_random_start_resets_an_episode_that_ends():
     assert env.step(UP)[2] is False
 
 
+def test_random_start_does_not_repeat_an_episode_that_ends():
+    # Each random action ends the episode, so that all but the starts without
+    # any are of a later episode than the one that the seed leads to.
+    env = wrappers.RandomStart(wrappers.LimitDuration(pendulum(), 1), 3)
+    same = [
+        np.array_equal(env.reset(seed=i)[0], pendulum().reset(seed=i)[0])
+        for i in range(40)
+    ]
+    assert 0 < sum(same) < 20
+
+
 HISTORY = [
     [[3, 0], [3, 0], [3, 0]],
     [[2, 0], [3, 0], [3, 0]],
@@ -206,7 +218,7 @@ def test_frame_history():
 
 def test_frame_history_flat():
     env = wrappers.FrameHistory(grid(), [0, 1, 3], flatten=True)
-    flat = [sum(frames, []) for frames in HISTORY]
+    flat = [[*now, *before, *third] for now, before, third in HISTORY]
     assert walk(env, UP, UP, RIGHT, RIGHT) == flat
     assert env.observation_space.shape == (6,)
 

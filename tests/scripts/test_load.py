@@ -1,0 +1,262 @@
+"""Policies of finished runs, called on observations."""
+
+import csv
+import shutil
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import agents
+from agents import tools
+from agents.parts import policy
+from agents.scripts import environments, networks, settings, utility
+from agents.scripts.load import LoadedPolicy
+from agents.scripts.train import train
+from agents.tools import errors
+
+OBSERVS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def run(debug_run, tmp_path):
+    """A copy of the run, to be changed."""
+    return shutil.copytree(debug_run.directory, tmp_path / 'run')
+
+
+def replace(run, old, new):
+    file = run / settings.CONFIG_FILE
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_single_observations(debug_run):
+    loaded = agents.load(debug_run.directory)
+    loaded.reset()
+    actions = [loaded(observ) for observ in OBSERVS]
+    assert all(loaded.action_space.contains(action) for action in actions)
+    assert actions == [loaded(observ) for observ in OBSERVS]
+    # All of them are not one and the same.
+    assert set(map(int, actions)) == {0, 1}
+
+
+def test_batch_is_like_single_observations(debug_run):
+    single = agents.load(debug_run.directory)
+    batch = agents.load(debug_run.directory, num_agents=len(OBSERVS))
+    expected = [single(observ) for observ in OBSERVS]
+    np.testing.assert_array_equal(batch(OBSERVS), expected)
+    assert batch(OBSERVS).dtype == single.action_space.dtype
+
+
+@pytest.mark.parametrize('count', [1, 5, 7])
+def test_batch_of_another_size_is_refused(debug_run, count):
+    batch = agents.load(debug_run.directory, num_agents=6)
+    observs = np.resize(OBSERVS, (count, 4))
+    with pytest.raises(ValueError, match=f'Expected 6 .* got {count}'):
+        batch(observs)
+
+
+def test_observation_of_another_shape_is_refused(debug_run):
+    loaded = agents.load(debug_run.directory)
+    with pytest.raises(TypeError, match=r'should have the shape \(4,\)'):
+        loaded(OBSERVS)
+
+
+def test_samples_vary_and_can_be_repeated(debug_run):
+    first, second = [agents.load(debug_run.directory) for _ in range(2)]
+    observs = [OBSERVS[0]] * 30
+    samples = [int(first(o, deterministic=False)) for o in observs]
+    assert set(samples) == {0, 1}
+    assert samples == [int(second(o, deterministic=False)) for o in observs]
+
+
+def test_scores_are_those_of_the_evaluation(debug_run):
+    with open(debug_run.directory / 'progress.csv', newline='') as file:
+        rows = [row for row in csv.DictReader(file) if row['phase'] == 'eval']
+    assert [row['step'] for row in rows] == ['1000', '2000']
+    config = settings.load_config(debug_run.directory)
+    count = config.eval_episodes
+    envs = environments.start(
+        environments.constructor(config),
+        count,
+        env_processes=False,
+        seed=(config.seed, environments.EVAL, 0),
+    )
+    batch = tools.BatchEnv(envs)
+    for row in rows:
+        step = int(row['step'])
+        loaded = agents.load(debug_run.directory, None, step, count)
+        scores = evaluate(batch, loaded)
+        assert scores.mean() == pytest.approx(float(row['score']), rel=1e-5)
+
+
+def evaluate(batch, loaded):
+    """One episode of each environment; the later ones wait for all."""
+    observ, counts = batch.reset(), np.ones(len(batch), bool)
+    scores = np.zeros(len(batch))
+    loaded.reset()
+    while counts.any():
+        observ, reward, terminated, truncated, _ = batch.step(loaded(observ))
+        scores += reward * counts
+        counts &= ~(terminated | truncated)
+        loaded.reset(terminated | truncated)
+    return scores
+
+
+def test_loading_writes_nothing(run):
+    before = {path: path.stat().st_mtime_ns for path in run.rglob('*')}
+    agents.load(run)(OBSERVS[0])
+    assert before == {path: path.stat().st_mtime_ns for path in run.rglob('*')}
+
+
+@pytest.fixture(scope='module')
+def recurrent_run(tmp_path_factory):
+    """A run with a recurrent network and continuous actions."""
+    directory = tmp_path_factory.mktemp('recurrent')
+    config = agents.configs.ppo(
+        env='Pendulum-v1',
+        network='recurrent_gaussian',
+        max_length=10,
+        num_agents=2,
+        update_every=5,
+        steps=10,
+        batch_size=5,
+        update_epochs=1,
+        eval_episodes=1,
+        policy_layers=[4],
+        value_layers=[4],
+        recurrent_units=4,
+        init_output_factor=3.0,
+    )
+    tf = agents.tools.backend.tf
+    tf.config.run_functions_eagerly(True)
+    for _ in train(config, directory, env_processes=False):
+        pass
+    tf.config.run_functions_eagerly(False)
+    return directory
+
+
+STATES = np.float32([[1, 0, 1], [0, 1, -2], [-1, 0, 0.5]])
+
+
+def test_recurrent_state_goes_on_until_reset(recurrent_run):
+    loaded = agents.load(recurrent_run)
+    loaded.reset()
+    first = [loaded(observ) for observ in STATES]
+    assert not np.array_equal(loaded(STATES[0]), first[0])
+    loaded.reset()
+    np.testing.assert_array_equal([loaded(o) for o in STATES], first)
+
+
+def test_recurrent_state_is_reset_where_the_mask_is_true(recurrent_run):
+    loaded = agents.load(recurrent_run, num_agents=3)
+    first, second = loaded(STATES), loaded(STATES)
+    assert (first != second).all()
+    loaded.reset()
+    np.testing.assert_array_equal(loaded(STATES), first)
+    loaded.reset([True, False, True])
+    third = loaded(STATES)
+    np.testing.assert_array_equal(third[::2], first[::2])
+    np.testing.assert_array_equal(third[1], second[1])
+
+
+def test_agents_of_a_batch_have_states_of_their_own(recurrent_run):
+    batch = agents.load(recurrent_run, num_agents=3)
+    batch(STATES)
+    together = batch(STATES)
+    for row, observ in enumerate(STATES):
+        single = agents.load(recurrent_run)
+        single(observ)
+        np.testing.assert_allclose(single(observ), together[row], rtol=1e-5)
+
+
+def test_actions_are_within_the_bounds(recurrent_run):
+    loaded = agents.load(recurrent_run, num_agents=3)
+    actions = np.concatenate(
+        [loaded(STATES, deterministic=False) for _ in range(50)]
+    )
+    assert all(loaded.action_space.contains(action) for action in actions)
+    # The bounds are at 2 and, with a deviation of 1 in the range from -1 to 1,
+    # often reached.
+    assert (actions.min(), actions.max()) == (-2, 2)
+    assert (abs(actions) < 1).any()
+
+
+@pytest.mark.parametrize(
+    'space',
+    [
+        gym.spaces.Discrete(3, start=5),
+        gym.spaces.MultiDiscrete([2, 3], start=[4, -1]),
+        gym.spaces.MultiBinary(3),
+        gym.spaces.Box(-0.1, 0.1, (2,), np.float64),
+        gym.spaces.Box(-np.inf, 0.5, (2, 2), np.float32),
+    ],
+)
+def test_actions_are_those_of_the_environment(space, tiny, eagerly):
+    config, observs = tiny(), gym.spaces.Box(-1, 1, (3,), np.float32)
+    both = networks.define(observs, space, config)
+    loaded = LoadedPolicy(
+        policy.define(both.policy, observs, space, config), observs
+    )
+    actions = [loaded(STATES[0], deterministic=False) for _ in range(20)]
+    actions.append(loaded(STATES[0]))
+    assert all(space.contains(action) for action in actions)
+    assert len({str(action) for action in actions}) > 1
+
+
+def test_missing_run_is_named(tmp_path):
+    with pytest.raises(errors.ConfigError, match='Expected the directory of a'):
+        agents.load(tmp_path / 'missing')
+
+
+def test_run_without_checkpoint(run):
+    shutil.rmtree(run / utility.CHECKPOINTS)
+    with pytest.raises(errors.ConfigError, match='no checkpoint in .*run yet'):
+        agents.load(run)
+
+
+def test_checkpoint_that_does_not_exist(debug_run):
+    with pytest.raises(errors.UserError, match='000000001500 is not whole'):
+        agents.load(debug_run.directory, checkpoint=1500)
+
+
+def test_checkpoint_that_is_asked_for(debug_run, checkpoint):
+    for step in (1000, 2000):
+        loaded = agents.load(debug_run.directory, checkpoint=step)
+        expected = checkpoint(debug_run.directory, step)
+        normalizer = loaded._policy.normalizer._normalizers['observ']
+        prefix = 'algo/policy/normalizer/normalizers/observ'
+        np.testing.assert_array_equal(
+            normalizer.mean, expected[f'{prefix}/mean']
+        )
+        assert normalizer.count == step
+
+
+def test_settings_that_do_not_fit_the_checkpoint(run):
+    replace(run, 'policy_layers: [64, 64]', 'policy_layers: [64, 32]')
+    with pytest.raises(errors.ConfigError, match='does not fit') as info:
+        agents.load(run)
+    assert "[64, 2]), expected ('float32', [32, 2])" in str(info.value)
+
+
+def test_network_of_the_user_needs_the_config(run):
+    def network(observ_space, action_space, config):
+        made.append(True)
+        return networks.feed_forward_categorical(
+            observ_space, action_space, config
+        )
+
+    made = []
+    expected = agents.load(run)(OBSERVS[0])
+    replace(run, 'network: null', 'network: <function mine.network>')
+    with pytest.raises(errors.ConfigError, match='cannot be trusted'):
+        agents.load(run)
+    config = agents.configs.debug().copy(network=network)
+    assert agents.load(run, config)(OBSERVS[0]) == expected
+    assert made
+
+
+def test_environment_of_the_user_is_not_needed(run):
+    replace(run, 'env: CartPole-v1', 'env: <function mine.make>')
+    agents.load(run)(OBSERVS[0])

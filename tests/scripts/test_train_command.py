@@ -1,0 +1,373 @@
+"""Training on the command line, in processes of their own."""
+
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+
+import psutil
+import pytest
+
+from agents.scripts import settings, utility
+from agents.scripts.train import main
+from agents.tools import saver
+
+TRAIN = [sys.executable, '-m', 'agents.scripts.train']
+
+# A run that takes long, once it has begun.
+LONG = ['--config=debug', '--timestamp=now', '--set=steps=1e7']
+COMPILED = '           compiled'
+
+CONFIGS = """
+import time
+import gymnasium as gym
+from agents.scripts import configs
+
+class Hostile(gym.Wrapper):
+    steps = 0
+
+    def __init__(self, raise_at=None, hang_at_close=False):
+        super().__init__(gym.make('CartPole-v1'))
+        self._raise_at, self._hang = raise_at, hang_at_close
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == self._raise_at:
+            raise ArithmeticError('It broke.')
+        return self.env.step(action)
+
+    def close(self):
+        if self._hang:
+            time.sleep(60)
+
+def make(**settings):
+    return configs.debug().copy(
+        env=Hostile, env_kwargs=settings, steps=10_000_000
+    )
+
+def raising():
+    return make(raise_at=120)
+
+def hanging():
+    return make(hang_at_close=True)
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty directory to work in."""
+    directory = tmp_path / 'home'
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    return directory
+
+
+@pytest.fixture
+def configs_file(tmp_path):
+    file = tmp_path / 'experiments.py'
+    file.write_text(CONFIGS)
+    return file
+
+
+@pytest.fixture
+def start(home):
+    """A function that starts a training and waits for a line of its output."""
+    started = []
+
+    def run(until, *arguments):
+        process = subprocess.Popen(
+            [*TRAIN, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        for line in process.stdout:
+            if line.startswith(until):
+                break
+        else:
+            pytest.fail(f'It ended: {process.stderr.read()}')
+        descendants = psutil.Process(process.pid).children(recursive=True)
+        return process, descendants
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def finish(process, descendants):
+    """Waits for a training and its workers; returns what it still printed."""
+    output, problems = process.communicate(timeout=60)
+    assert len(descendants) >= 2
+    _, alive = psutil.wait_procs(descendants, timeout=5)
+    assert not alive
+    return output, problems
+
+
+def whole_checkpoints(directory):
+    """The steps of the checkpoints of a run, which can be read."""
+    found = sorted((directory / utility.CHECKPOINTS).iterdir())
+    for path in found:
+        saver.verify(path)
+    return [int(path.name) for path in found]
+
+
+def test_completed_run_prints_our_lines_only(debug_run):
+    assert (debug_run.code, debug_run.problems) == (0, '')
+    seconds, count = r'\d+\.\d s', r'[\d,]+ steps/s'
+    expected = [
+        'agents     debug: PPO on CartPole-v1, seed 0',
+        r'run        logdir/now-debug \(new\)',
+        '           no run has the timestamp now yet',
+        'plan       4 agents × 50 steps → update of 200 rows; 10 updates = '
+        '2,000 steps; evaluation of 2 episodes every 1,000',
+        'tensorflow importing',
+        r'workers    \d for training and \d for evaluation up',
+        'train      from the beginning; tracing and compiling',
+        f'           compiled in {seconds}',
+        r'train      step 1,000 \(50%\)  \d:\d\d left  train \d+\.\d  '
+        rf'eval \d+\.\d  {count}',
+        r'train      step 2,000 \(100%\)  train \d+\.\d  '
+        rf'eval \d+\.\d  {count}',
+        'done       see tensorboard --logdir logdir/now-debug',
+    ]
+    lines = debug_run.output.splitlines()
+    assert len(lines) == len(expected)
+    for line, pattern in zip(lines, expected, strict=True):
+        assert re.fullmatch(pattern, line), line
+
+
+def test_completed_run_left_no_stray_files(debug_run):
+    home = debug_run.directory.parent.parent
+    assert [path.name for path in home.iterdir()] == ['logdir']
+    assert [path.name for path in debug_run.directory.parent.iterdir()] == [
+        'now-debug'
+    ]
+    assert {path.name for path in debug_run.directory.iterdir()} == {
+        'config.yaml', 'spaces.bin', 'checkpoints', 'progress.csv', 'train',
+        'eval', 'lock',
+    }  # fmt: skip
+    assert whole_checkpoints(debug_run.directory) == [1000, 2000]
+
+
+def test_ctrl_c_saves_and_can_be_resumed(start, home, checkpoint, eagerly):
+    process, workers = start(COMPILED, *LONG)
+    process.send_signal(signal.SIGINT)
+    output, problems = finish(process, workers)
+    assert (process.returncode, problems) == (130, '')
+    lines = [line for line in output.splitlines() if line]
+    assert 'SIGINT: saving; once more to exit at once.' in lines
+    assert lines[-1] == (
+        'stopped    logdir/now-debug is saved; give its timestamp to go on'
+    )
+    directory = home / 'logdir' / 'now-debug'
+    *_, stopped = whole_checkpoints(directory)
+    assert stopped and stopped % 200 == 0
+    assert [path.name for path in home.iterdir()] == ['logdir']
+
+    end = (stopped // 1000 + 1) * 1000
+    assert main([*LONG, f'--set=steps={end}', '--noenv_processes']) == 0
+    assert whole_checkpoints(directory)[-1] == end
+    assert checkpoint(directory)['algo/updates'] == end // 200
+
+
+def test_sigterm_while_starting(start, home):
+    process, workers = start('tensorflow', *LONG)
+    process.send_signal(signal.SIGTERM)
+    output, problems = finish(process, workers)
+    assert (process.returncode, problems) == (143, '')
+    assert 'SIGTERM: saving; once more to exit at once.\n' in output
+
+
+def test_second_ctrl_c_exits_at_once(start, configs_file):
+    config = f'--config={configs_file}:hanging'
+    process, workers = start('train', config)
+    process.send_signal(signal.SIGINT)
+    for line in process.stdout:
+        if line.startswith('SIGINT'):
+            break
+    process.send_signal(signal.SIGINT)
+    output, problems = finish(process, workers)
+    assert (process.returncode, problems) == (130, ' Not saved.\n')
+    assert 'stopped' not in output
+
+
+def test_environment_that_raises_in_a_worker(start, home, configs_file):
+    config = f'--config={configs_file}:raising'
+    process, workers = start('workers', config, '--timestamp=now')
+    _, problems = finish(process, workers)
+    assert process.returncode == 1
+    first, *_, last = problems.splitlines()
+    assert re.fullmatch(
+        r'error: Environment \d raised an error in step, given the action .:',
+        first,
+    )
+    assert last == 'ArithmeticError: It broke.'
+    assert problems.count('Traceback') == 1
+    assert 'experiments.py", line' in problems
+    # Of 120 steps, 2 rollouts of 50 steps were completed, of 4 agents each.
+    directory = home / 'logdir' / 'now-raising'
+    assert whole_checkpoints(directory)[-1] == 2 * 50 * 4
+
+
+def test_killed_worker_is_named(start, home):
+    process, workers = start(COMPILED, *LONG)
+    # Those of the training were started first.
+    victim = min(workers, key=lambda worker: worker.pid)
+    victim.kill()
+    _, problems = finish(process, workers)
+    assert process.returncode == 1
+    assert re.fullmatch(
+        rf'error: The worker process {victim.pid} was killed by SIGKILL while '
+        r'environment \d was at work\.\n',
+        problems,
+    )
+    assert whole_checkpoints(home / 'logdir' / 'now-debug')[-1] >= 200
+
+
+@pytest.fixture
+def mistake(home, capfd):
+    """A function that trains by mistake and returns what that prints."""
+
+    def run(*arguments):
+        assert main(arguments) == 1
+        problems = capfd.readouterr().err
+        assert re.fullmatch(r'error: [^\n]+\n', problems), problems
+        return problems
+
+    return run
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (['--config=debgu'], "no config 'debgu'; did you mean 'debug'?"),
+        (['--config=mine.py:run'], "no file 'mine.py' to take 'run' from"),
+        (['--config=debug', '--set', 'stepz=1'], "did you mean 'steps'?"),
+        (['--config=debug', '--set', 'steps'], 'Expected --set key=value'),
+        (['--config=debug', '--set', 'steps=many'], "of type int, for example"),
+        (['--config=debug', '--set', 'steps=-5'], 'has to be positive, not -5'),
+        (['--config=debug', '--set', 'steps=[1'], 'steps is not plain YAML'),
+        (['--config=debug', '--seed=-1'], 'seed has to be'),
+        (['--config=debug', '--set', 'env=CartPole'], 'did you mean'),
+        (['--config=debug', '--set', 'env=no_such:A-v0'], 'cannot be imported'),
+        (['--config=debug', '--set', 'algorithm=pppo'], "did you mean 'ppo'?"),
+        (['--config=debug', '--set', 'batch_size=33'], 'cannot be divided'),
+        (['--config=debug', '--set', 'network=nope'], "no network 'nope'."),
+        (['--config=debug', '--logdir=/proc/none'], 'Cannot write to /proc/no'),
+    ],
+)  # fmt: skip
+def test_mistake_is_one_line(mistake, arguments, message):
+    arguments = [*arguments, '--noenv_processes']
+    assert message in mistake(*arguments)
+
+
+def test_mistakes_in_files_of_configs_are_one_line(mistake, tmp_path):
+    file = tmp_path / 'broken.py'
+    for text, message in (
+        ('1 / 0', 'broken.py raised ZeroDivisionError in line 1'),
+        ('def run(:', 'broken.py raised SyntaxError'),
+        ('def run():\n    return unknown', 'raised NameError in line 2'),
+    ):
+        file.write_text(text)
+        assert message in mistake(f'--config={file}:run')
+
+
+def test_environment_whose_package_is_missing_is_one_line(mistake, tmp_path):
+    file = tmp_path / 'lacking.py'
+    file.write_text(
+        textwrap.dedent("""
+            import gymnasium
+            from agents.scripts import configs
+            gymnasium.register('Lacking-v0', 'no_such_package:Env')
+            def run():
+                return configs.debug().copy(env='Lacking-v0')
+        """)
+    )
+    assert "needs the package 'no_such_package'" in mistake(
+        f'--config={file}:run'
+    )
+
+
+def test_mistaken_setting_of_a_resumed_run_is_one_line(mistake, tmp_path):
+    directory = tmp_path / 'now-debug'
+    directory.mkdir()
+    where = [f'--logdir={tmp_path}', '--timestamp=now']
+    for text, message in (
+        ('stepz: 5', 'does not know: stepz'),
+        ('steps: many', "'steps' is of type int"),
+        ('env: !!python/name:os.system', 'has a tag'),
+        ('- 5', 'does not hold settings'),
+    ):
+        (directory / settings.CONFIG_FILE).write_text(text)
+        assert message in mistake('--config=debug', *where)
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ([], 'the following arguments are required: --config'),
+        (['--config=debug', '--seed=x'], "--seed: invalid int value: 'x'"),
+        (['--config=debug', '--color=x'], 'unrecognized arguments: --color=x'),
+    ],
+)
+def test_mistaken_arguments_show_the_usage(capsys, arguments, message):
+    with pytest.raises(SystemExit) as info:
+        main(arguments)
+    assert info.value.code == 2
+    problems = capsys.readouterr().err
+    assert problems.startswith('usage: python -m agents.scripts.train')
+    assert message in problems
+
+
+def test_help_lists_the_configs(capsys):
+    with pytest.raises(SystemExit) as info:
+        main(['--help'])
+    assert info.value.code == 0
+    output = capsys.readouterr().out
+    assert 'pendulum' in output and '--timestamp' in output
+
+
+def test_mistake_in_a_process_of_its_own(home):
+    result = subprocess.run(
+        [*TRAIN, '--config=debgu'], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stdout) == (1, '')
+    assert result.stderr.startswith("error: There is no config 'debgu'; did")
+    assert result.stderr.count('\n') == 1
+    assert not list(home.iterdir())
+
+
+def test_second_run_in_a_directory_is_refused(mistake, home):
+    with utility.locked(home / 'logdir' / 'now-debug'):
+        problems = mistake('--config=debug', '--timestamp=now')
+    assert 'Another process is training in logdir/now-debug' in problems
+
+
+def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
+    small = tiny(update_epochs=2)
+    changed = [f'--set={key}={value}' for key, value in small.items()
+               if value is not None and key in CHANGED]  # fmt: skip
+    arguments = ['--config=debug', '--timestamp=now', '--noenv_processes']
+    assert main([*arguments, *changed, '--seed=3']) == 0
+    assert 'PPO on CartPole-v1, seed 3' in capsys.readouterr().out
+    directory = home / 'logdir' / 'now-debug'
+    saved = settings.load_config(directory)
+    assert (saved.seed, saved.steps) == (3, 40)
+
+    # What was changed then need not be given again.
+    assert main([*arguments, '--set=steps=60']) == 0
+    output = capsys.readouterr().out
+    assert 'run        logdir/now-debug (resumed)\n' in output
+    assert '           steps: 40 → 60\n' in output
+    assert 'train      resumed at step 40; tracing and compiling\n' in output
+    assert settings.load_config(directory).steps == 60
+    assert whole_checkpoints(directory) == [20, 40, 60]
+
+
+CHANGED = (
+    'max_length', 'num_agents', 'update_every', 'steps', 'batch_size',
+    'eval_every', 'policy_layers', 'value_layers',
+)  # fmt: skip
