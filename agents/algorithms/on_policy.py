@@ -96,7 +96,8 @@ class OnPolicy(Algorithm):
         )
         self.critic_device = critic_device
         with tf.device(critic_device):
-            rate = config.value_learning_rate or config.learning_rate
+            rate = config.value_learning_rate
+            rate = config.learning_rate if rate is None else rate
             optimizer = _optimizer(networks.value, rate, config)
             self.critic = Critic(
                 networks.value, optimizer, num_agents, config.value_clip

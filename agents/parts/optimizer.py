@@ -93,7 +93,9 @@ class Optimizer(tf.Module):
         """
         with tf.GradientTape() as tape:
             value = loss()
-        gradient = flat.concat(tape.gradient(value, self._weights()))
+        gradient = flat.concat(
+            tape.gradient(value, self._weights(), unconnected_gradients='zero')
+        )
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         finite = tf.math.is_finite(norm)
         # Before clipping, which by a norm of NaN makes everything NaN.

@@ -197,19 +197,30 @@ def define(
         function = NETWORKS[function]
     keras.utils.set_random_seed(config.seed)
     networks = Networks(*function(observ_space, action_space, config))
-    _build(networks.policy, observ_space)
+    size = distributions.output_size(action_space)
+    _build('policy', networks.policy, observ_space, size)
     with tf.device(value_device):
-        _build(networks.value, observ_space)
+        _build('value', networks.value, observ_space, 1)
     return networks
 
 
-def _build(network: keras.Model, observ_space: gym.Space) -> None:
+def _build(
+    name: str, network: keras.Model, observ_space: gym.Space, size: int
+) -> None:
     """Let a network make its weights by applying it to an observation."""
     observ = nested.map(
         lambda spec: tf.zeros((1, *spec.shape), spec.dtype),
         spaces.specs(observ_space),
     )
-    sequences.step(network, observ, sequences.zero_state(network, 1))
+    output, _ = sequences.step(
+        network, observ, sequences.zero_state(network, 1)
+    )
+    if tuple(output.shape) != (1, size):
+        raise errors.ConfigError(
+            f'The {name} network puts out {tuple(output.shape[1:])} numbers '
+            f'for an observation where {size} were expected, see '
+            'agents.parts.distributions.output_size.'
+        )
 
 
 def _recurrent(

@@ -9,6 +9,7 @@ from agents.tools.attr_dict import AttrDict
 POSITIVE = (
     'max_length', 'num_agents', 'steps', 'update_every', 'eval_every',
     'eval_episodes', 'checkpoint_every', 'worker_timeout', 'learning_rate',
+    'init_std', 'recurrent_units',
 )  # fmt: skip
 
 # Steps of a call at most, so that it does not take long to be interrupted.

@@ -79,7 +79,15 @@ def override(config: AttrDict, settings: Sequence[str]) -> AttrDict:
                 f'There are {", ".join(sorted(config))}.'
             )
         changes[key] = _typed(key, _parse(text, f'The value of {key}'), config)
-    return config.copy(**changes)
+    changed = config.copy(**changes)
+    lacking = sorted(set(_defaults(changed)) - set(changed))
+    if lacking:
+        raise errors.ConfigError(
+            f'The config is not made for the algorithm {changed.algorithm!r}, '
+            f'it lacks {", ".join(lacking)}. Write one from '
+            f'configs.{changed.algorithm}().'
+        )
+    return changed
 
 
 def save_config(

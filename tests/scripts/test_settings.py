@@ -135,6 +135,12 @@ def test_unknown_setting_suggests_nearest_and_lists_all(config):
     assert all(key in message for key in config)
 
 
+def test_algorithm_whose_settings_the_config_lacks_is_refused(config):
+    with pytest.raises(errors.ConfigError, match=r'configs\.reinforce\(\)'):
+        settings.override(config, ['algorithm=reinforce'])
+    assert settings.override(config, ['algorithm=ppo']) == config
+
+
 def test_override_without_equals_sign_is_refused(config):
     with pytest.raises(errors.ConfigError, match='Expected --set key=value'):
         settings.override(config, ['steps'])

@@ -35,6 +35,15 @@ def penalized_surrogate(
     return -surrogate + penalty * kl + cutoff_coef * excess**2
 
 
+def kl_estimate(log_ratio: tf.Tensor) -> tf.Tensor:
+    """E[(r − 1) − ln r], which is KL(old ‖ new) on average over old actions.
+
+    It needs the probabilities of the actions alone, is never negative and
+    varies less than −ln r. Schulman 2020, Approximating KL divergence.
+    """
+    return tf.reduce_mean(tf.math.expm1(log_ratio) - log_ratio)
+
+
 def adapted_penalty(
     penalty: tf.Tensor, kl: tf.Tensor, target: float
 ) -> tf.Tensor:

@@ -5,11 +5,11 @@ from typing import Any
 from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.algorithms.ppo import losses
-from agents.parts import minibatches, returns, sequences, state
+from agents.parts import distributions, minibatches, returns, sequences, state
 from agents.tools.backend import compiled, tf, together
 
 SURROGATES = 'clip', 'penalty'
-METRICS = 'loss', 'gradient_norm', 'kl', 'entropy', 'clip_fraction'
+METRICS = 'loss', 'gradient_norm', 'kl', 'clip_fraction'
 
 
 class PPO(OnPolicy):
@@ -73,9 +73,10 @@ class PPO(OnPolicy):
             'begins': rollout.begins,
             'action': rollout.action,
             'advantage': advantage,
-            'old': old,
             'old_log_prob': old.log_prob(rollout.action),
         }
+        if config.surrogate == 'penalty':
+            steps['old'] = old
         metrics = minibatches.train(
             lambda rows: self._minibatch_step(rows, rate),
             METRICS,
@@ -97,6 +98,7 @@ class PPO(OnPolicy):
         return {
             **metrics,
             'kl': kl,
+            'entropy': tf.reduce_mean(new.entropy()),
             'penalty': self._penalty.read_value(),
             'skipped': self.optimizer.skipped,
         }
@@ -111,28 +113,32 @@ class PPO(OnPolicy):
             new = self.policy.unroll(steps['observ'], steps['begins'], before)
             log_ratio = new.log_prob(steps['action']) - steps['old_log_prob']
             ratio = tf.exp(log_ratio)
-            kl = tf.reduce_mean(steps['old'].kl(new))
-            entropy = tf.reduce_mean(new.entropy())
             outside = tf.abs(ratio - 1.0) > self.config.clip_range
-            metrics['kl'], metrics['entropy'] = kl, entropy
             metrics['clip_fraction'] = tf.reduce_mean(
                 tf.cast(outside, tf.float32)
             )
-            surrogate = self._surrogate(ratio, steps['advantage'], kl)
+            metrics['kl'] = losses.kl_estimate(log_ratio)
+            surrogate = self._surrogate(steps, new, ratio)
+            if not self.config.entropy_bonus:
+                return surrogate
+            entropy = tf.reduce_mean(new.entropy())
             return surrogate - self.config.entropy_bonus * entropy
 
         return {**self.optimizer.minimize(loss, learning_rate_scale), **metrics}
 
     def _surrogate(
-        self, ratio: tf.Tensor, advantage: tf.Tensor, kl: tf.Tensor
+        self,
+        steps: dict[str, Any],
+        new: distributions.Distribution,
+        ratio: tf.Tensor,
     ) -> tf.Tensor:
-        config = self.config
+        config, advantage = self.config, steps['advantage']
         if config.surrogate == 'clip':
             return losses.clipped_surrogate(ratio, advantage, config.clip_range)
         return losses.penalized_surrogate(
             ratio,
             advantage,
-            kl,
+            tf.reduce_mean(steps['old'].kl(new)),
             self._penalty,
             config.kl_target,
             config.kl_cutoff_factor,
