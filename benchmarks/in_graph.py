@@ -54,7 +54,7 @@ def measure(agents: int) -> dict[str, float]:
     utility.use_threads(settings)
     envs = utility.define_native_batch_envs(settings)
     graph = utility.define_simulation_graph(
-        envs[0], envs[1], settings, phases.call // phases.rollout
+        envs[0], envs[1], settings, phases.updates
     )
     graph.restart()
     started = time.perf_counter()

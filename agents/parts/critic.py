@@ -87,21 +87,24 @@ class Critic(tf.Module):
         }
         rows = sequences.to_rows(self.network, steps, state.read(self._state))
 
-        def minibatch_step(rows: Any) -> dict[str, tf.Tensor]:
+        def loss(rows: Any) -> dict[str, tf.Tensor]:
             steps, before = sequences.from_rows(self.network, rows)
+            value, _ = sequences.unroll(
+                self.network, steps['observ'], steps['begins'], before
+            )
+            error = value_loss(
+                value[..., 0], steps['target'], steps['old'], self._clip_range
+            )
+            return {'loss': error}
 
-            def loss() -> tf.Tensor:
-                value, _ = sequences.unroll(
-                    self.network, steps['observ'], steps['begins'], before
-                )
-                return value_loss(
-                    value[..., 0],
-                    steps['target'],
-                    steps['old'],
-                    self._clip_range,
-                )
-
-            return self.optimizer.minimize(loss, learning_rate_scale)
+        def minibatch_step(rows: Any) -> dict[str, tf.Tensor]:
+            return self.optimizer.minimize_mean(
+                loss,
+                ['loss'],
+                rows,
+                learning_rate_scale,
+                sequences.rows_per_part(self.network, begins.shape[0]),
+            )
 
         metrics = minibatches.train(
             minibatch_step,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agents.parts import flat
+from agents.tools import nested
 from agents.tools.backend import keras, tf
 
 
@@ -93,9 +94,60 @@ class Optimizer(tf.Module):
         """
         with tf.GradientTape() as tape:
             value = loss()
-        gradient = flat.concat(
+        norm = self._descend(self._gradient(tape, value), learning_rate_scale)
+        return {'loss': value, 'gradient_norm': norm}
+
+    def minimize_mean(
+        self,
+        loss: Callable[[Any], dict[str, tf.Tensor]],
+        names: Sequence[str],
+        rows: Any,
+        learning_rate_scale: tf.Tensor | float = 1.0,
+        part_rows: int | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Take one step down the gradient of a mean over rows.
+
+        The gradient may be computed for parts of the rows, one after another,
+        of which it is the mean; see `sequences.rows_per_part` for the reason.
+
+        Args:
+            loss: Returns the mean `loss` of some rows, and other means.
+            names: Their names.
+            rows: Nest of tensors `[row, ...]`.
+            learning_rate_scale: Factor of the learning rate.
+            part_rows: Rows of a part at most, by default all.
+
+        Returns:
+            The means, and the norm of the gradient before clipping.
+        """
+        count = nested.flatten(rows)[0].shape[0]
+        size = _divisor(count, part_rows or count)
+
+        def part(begin: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            some = nested.map(lambda x: _slice(x, begin, size), rows)
+            with tf.GradientTape() as tape:
+                means = loss(some)
+            gradient = self._gradient(tape, means['loss'])
+            return gradient, tf.stack([means[name] for name in names])
+
+        if size == count:
+            gradient, means = part(tf.constant(0))
+        else:
+            zeros = tf.zeros_like(self._mean), tf.zeros(len(names))
+            gradient, means = _mean_of_parts(part, zeros, count, size)
+        norm = self._descend(gradient, learning_rate_scale)
+        named = dict(zip(names, tf.unstack(means), strict=True))
+        return {**named, 'gradient_norm': norm}
+
+    def _gradient(self, tape: tf.GradientTape, value: tf.Tensor) -> tf.Tensor:
+        return flat.concat(
             tape.gradient(value, self._weights(), unconnected_gradients='zero')
         )
+
+    def _descend(
+        self, gradient: tf.Tensor, learning_rate_scale: tf.Tensor | float
+    ) -> tf.Tensor:
+        """Take a step; returns the norm of the gradient."""
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         finite = tf.math.is_finite(norm)
         # Before clipping, which by a norm of NaN makes everything NaN.
@@ -103,7 +155,7 @@ class Optimizer(tf.Module):
         if self._max_norm is not None:
             gradient *= tf.minimum(1.0, self._max_norm / (norm + 1e-8))
         self._apply(gradient, finite, learning_rate_scale)
-        return {'loss': value, 'gradient_norm': norm}
+        return norm
 
     def _apply(
         self, gradient: tf.Tensor, finite: tf.Tensor, scale: tf.Tensor | float
@@ -132,3 +184,35 @@ class Optimizer(tf.Module):
 
         self._culprit.assign(tf.cond(finite, self._culprit.read_value, first))
         self._skipped.assign(tf.where(finite, 0, self._skipped + 1))
+
+
+def _mean_of_parts(
+    part: Callable[[tf.Tensor], tuple],
+    zeros: Sequence[tf.Tensor],
+    count: int,
+    size: int,
+) -> tuple[tf.Tensor, ...]:
+    """The means of what a function returns for parts of so many rows."""
+
+    def add(begin: tf.Tensor, *sums: tf.Tensor) -> tuple:
+        values = part(begin)
+        added = [x + y for x, y in zip(sums, values, strict=True)]
+        return begin + size, *added
+
+    _, *sums = tf.while_loop(
+        lambda begin, *_: begin < count,
+        add,
+        [tf.constant(0), *zeros],
+        parallel_iterations=1,
+    )
+    return tuple(x * (size / count) for x in sums)
+
+
+def _slice(x: tf.Tensor, begin: tf.Tensor, size: int) -> tf.Tensor:
+    rest = x.shape[1:]
+    return tf.slice(x, [begin, *[0] * rest.rank], [size, *rest])
+
+
+def _divisor(count: int, most: int) -> int:
+    """The largest divisor of a number that is not above another."""
+    return max(n for n in range(1, min(count, most) + 1) if count % n == 0)

@@ -15,6 +15,10 @@ POSITIVE = (
 # Steps of a call at most, so that it does not take long to be interrupted.
 CALL_STEPS = 32_768
 
+# Steps of a rollout up to which one program is faster than several that run at
+# the same time.
+ONE_PROGRAM_STEPS = 2048
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -23,6 +27,8 @@ class Plan:
     Attributes:
         rollout: Steps between two updates.
         call: Steps of a call of the training operation.
+        updates: How many updates such a call comprises as one program, or None
+            if it is not one program, see `agents.tools.simulation.training`.
         train: Steps of a training phase, a multiple of the rollout.
         evaluation: Steps of an evaluation, as many as it may take.
         cycles: How often training and evaluation take turns.
@@ -30,6 +36,7 @@ class Plan:
 
     rollout: int
     call: int
+    updates: int | None
     train: int
     evaluation: int
     cycles: int
@@ -53,8 +60,8 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
 
     Args:
         config: Settings.
-        in_graph: Whether the environments are in the graph, so that a call can
-            comprise several updates.
+        in_graph: Whether the environments are in the graph, so that a program
+            can comprise several updates.
     """
     for name in POSITIVE:
         _require_positive(name, config[name])
@@ -68,10 +75,13 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
     updates = max(1, round(config.steps / rollout))
     cycles = max(1, round(updates * rollout / max(config.eval_every, rollout)))
     updates = max(1, round(updates / cycles))
-    together = _updates_together(rollout, updates) if in_graph else 1
+    together = None
+    if in_graph and rollout <= ONE_PROGRAM_STEPS:
+        together = _updates_together(rollout, updates)
     return Plan(
         rollout=rollout,
-        call=rollout * together,
+        call=rollout * (together or 1),
+        updates=together,
         train=rollout * updates,
         evaluation=config.eval_episodes * config.max_length,
         cycles=cycles,

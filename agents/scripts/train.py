@@ -67,7 +67,7 @@ def train(
             stack.callback(env.close)
             on_cancel(env.cancel)
         graph = utility.define_simulation_graph(
-            envs[0], envs[1], config, phases.call // phases.rollout
+            envs[0], envs[1], config, phases.updates
         )
         loop = _define_loop(graph, config, phases, status, began)
         saver = None

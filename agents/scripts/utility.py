@@ -46,8 +46,10 @@ def use_threads(config: AttrDict) -> None:
     """Import TensorFlow and give its operations the threads that suit them."""
     from agents.tools import backend
 
+    # The policy and the value are learnt on threads of their own.
+    cores = max(1, (os.cpu_count() or 1) // 2)
     rows = config.num_agents * config.update_every
-    backend.use_threads(os.cpu_count() or 1 if rows > MANY_ROWS else 1)
+    backend.use_threads(cores if rows > MANY_ROWS else 1)
 
 
 def define_native_batch_envs(config: AttrDict) -> list[Any]:
@@ -66,7 +68,10 @@ def define_native_batch_envs(config: AttrDict) -> list[Any]:
 
 
 def define_simulation_graph(
-    batch_env: Any, eval_env: Any, config: AttrDict, updates: int = 1
+    batch_env: Any,
+    eval_env: Any,
+    config: AttrDict,
+    updates: int | None = None,
 ) -> AttrDict:
     """Build the algorithm of a configuration and the operations of its phases.
 
@@ -74,8 +79,8 @@ def define_simulation_graph(
         batch_env: Environments to train in, see `InGraphBatchEnv`.
         eval_env: Environments to evaluate in.
         config: Settings.
-        updates: How many updates a call of `train` comprises; more than one
-            only for environments in the graph.
+        updates: How many updates make one program with their rollouts, see
+            `agents.tools.simulation.training`.
 
     Returns:
         Dictionary of `algo`, the operations `train` and `eval` for a `Loop`,
@@ -86,8 +91,7 @@ def define_simulation_graph(
     from agents.tools import simulation, weights
     from agents.tools.backend import SECOND_DEVICE, tf
 
-    # A function that is compiled as a whole is on one device.
-    critic_device = None if batch_env.compiled else SECOND_DEVICE
+    critic_device = SECOND_DEVICE if updates is None else None
     spaces = batch_env.observation_space, batch_env.action_space
     algo = algorithms.find(config.algorithm)(
         networks.define(*spaces, config, critic_device),

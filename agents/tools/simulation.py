@@ -62,26 +62,27 @@ def training(
     algo: Any,
     scores: 'EpisodeScores',
     steps: int,
-    updates: int = 1,
+    updates: int | None = None,
 ) -> Callable[[], dict]:
     """Make the operation that simulates rollouts and learns from them.
 
-    If the environments can be compiled, all of it is one program. Otherwise the
-    rollout is a graph that waits for them, and the update a few programs, some
-    of which run at the same time.
+    Where environments are in the graph, all of it can be one program. The other
+    way, which is the only one for external environments and faster for large
+    rollouts, has one for the rollout, or a graph that waits for the
+    environments, and some for the update that run at the same time.
 
     Args:
         batch_env: The environments, in the graph.
         algo: An algorithm, see `agents.algorithms.algorithm`.
         scores: Adds up rewards and steps.
         steps: Number of steps of a rollout.
-        updates: How many rollouts and updates make one call; the numbers that
-            it returns are means over them.
+        updates: How many rollouts and updates make one program, by default
+            none; the numbers that a call returns are means over them.
     """
-    if batch_env.compiled:
-        return _compiled_training(batch_env, algo, scores, steps, updates)
+    if updates is not None:
+        return _one_program(batch_env, algo, scores, steps, updates)
 
-    @tf.function(autograph=False)
+    @tf.function(autograph=False, jit_compile=batch_env.compiled)
     def simulate_rollout() -> None:
         rollout(batch_env, algo, scores, steps)
 
@@ -94,12 +95,10 @@ def training(
         simulate_rollout()
         return learn()
 
-    if updates != 1:
-        raise ValueError('External environments take one update at a time.')
     return operation
 
 
-def _compiled_training(
+def _one_program(
     batch_env: Any,
     algo: Any,
     scores: 'EpisodeScores',

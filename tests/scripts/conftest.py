@@ -40,6 +40,7 @@ def debug_run(tmp_path_factory):
         text=True,
         check=False,
     )
+    assert not result.returncode, result.stderr
     directory = home / 'logdir' / 'now-debug'
     return Finished(directory, result.returncode, result.stdout, result.stderr)
 

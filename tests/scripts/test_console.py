@@ -58,13 +58,13 @@ def test_live_line_is_replaced(terminal):
     assert visible(shown()) == ['train      short', 'train      last', '']
 
 
-def test_live_line_is_renewed_now_and_then(terminal):
+def test_live_line_is_renewed_now_and_then(terminal, monkeypatch):
     stream, shown = terminal
     output = console.Console(stream)
-    output.live('train', 'step 1000')
-    output.live('train', 'step 2000')  # Too soon.
-    time.sleep(1.1 * console.RENEW_SECONDS)
-    output.live('train', 'step 3')
+    for step, moment in ((1000, 5.0), (2000, 5.1), (3, 5.3)):
+        monkeypatch.setattr(console.time, 'monotonic', lambda at=moment: at)
+        output.live('train', f'step {step}')
+    monkeypatch.undo()
     text = shown()
     assert visible(text) == ['train      step 3']
     assert '2000' not in text

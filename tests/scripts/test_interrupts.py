@@ -88,8 +88,9 @@ def test_call_after_the_signal_is_at_once():
 def test_afterwards_all_is_as_before():
     def state():
         handlers = [signal.getsignal(n) for n in interrupts.SIGNALS]
+        signal.set_wakeup_fd(wakeup := signal.set_wakeup_fd(-1))
         descriptors = len(list(pathlib.Path('/proc/self/fd').iterdir()))
-        return handlers, descriptors, threading.active_count()
+        return handlers, wakeup, descriptors, threading.active_count()
 
     before = state()
     for _ in range(3):

@@ -71,11 +71,13 @@ def test_samples_vary_and_can_be_repeated(debug_run):
     assert samples == [int(second(o, deterministic=False)) for o in observs]
 
 
-def test_scores_are_those_of_the_evaluation(debug_run):
-    with open(debug_run.directory / 'progress.csv', newline='') as file:
+@pytest.mark.parametrize('kind', ['compiled', 'recurrent'])
+def test_scores_are_those_of_the_evaluation(debug_run, recurrent_run, kind):
+    directory = debug_run.directory if kind == 'compiled' else recurrent_run
+    with open(directory / 'progress.csv', newline='') as file:
         rows = [row for row in csv.DictReader(file) if row['phase'] == 'eval']
-    assert [row['step'] for row in rows] == ['1000', '2000']
-    config = settings.load_config(debug_run.directory)
+    assert len(rows) == 2
+    config = settings.load_config(directory)
     count = config.eval_episodes
     envs = environments.start(
         environments.constructor(config),
@@ -86,7 +88,7 @@ def test_scores_are_those_of_the_evaluation(debug_run):
     batch = tools.BatchEnv(envs)
     for row in rows:
         step = int(row['step'])
-        loaded = agents.load(debug_run.directory, None, step, count)
+        loaded = agents.load(directory, None, step, count)
         scores = evaluate(batch, loaded)
         assert scores.mean() == pytest.approx(float(row['score']), rel=1e-5)
 
@@ -120,10 +122,11 @@ def recurrent_run(tmp_path_factory):
         max_length=10,
         num_agents=2,
         update_every=5,
-        steps=10,
+        steps=20,
         batch_size=5,
         update_epochs=1,
-        eval_episodes=1,
+        eval_every=10,
+        eval_episodes=2,
         policy_layers=[4],
         value_layers=[4],
         recurrent_units=4,

@@ -189,15 +189,16 @@ PHASES = 'train', 'eval'
 
 
 def test_resumed_run_goes_through_other_episodes(tiny, tmp_path):
-    # The same steps, once as the first of a run and once as the next of one.
-    config = tiny(env='Pendulum-v1', learning_rate=1e-30, steps=20)
+    # A policy that never changes, so that equal episodes have equal scores.
+    still = {'learning_rate': 1e-30, 'normalize_observ': False}
+    config = tiny(env='Pendulum-v1', steps=20, **still)
     first = list(train(config, tmp_path, env_processes=False))
     again = list(train(config, env_processes=False))
     assert [float(score) for score in first] == [float(s) for s in again]
     longer = config.copy(steps=40)
     resumed = list(train(longer, tmp_path, env_processes=False))
     assert [score.report.step for score in resumed] == [40, 40]
-    assert not {float(score) for score in resumed} & {float(s) for s in first}
+    assert float(resumed[1]) != float(first[1])
 
 
 def test_complete_run_stays_as_it_is(tiny, tmp_path):
@@ -282,6 +283,23 @@ def test_workers_change_no_weight(tiny, tmp_path, checkpoint):
 def test_cancelled_run_is_saved(nothing_left, tiny, tmp_path):
     cancel = []
     config = tiny(steps=10_000)
+    scores = train(config, tmp_path, on_cancel=cancel.append)
+    next(scores)
+    for function in cancel:
+        function()
+    with pytest.raises(errors.Cancelled):
+        list(scores)
+    assert utility.last_checkpoint(tmp_path) == 20
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason='Cancelling is up to the environments, and those in the graph '
+    'cannot be, so that Ctrl-C does not end their training.',
+)
+def test_cancelled_run_in_the_graph_is_saved(tiny, tmp_path):
+    cancel = []
+    config = tiny(env='in_graph:CartPole-v1')
     scores = train(config, tmp_path, on_cancel=cancel.append)
     next(scores)
     for function in cancel:

@@ -216,10 +216,11 @@ def test_error_while_playing_leaves_nothing(nothing_left, run, tmp_path):
         return Fragile(gym.make('CartPole-v1', render_mode=render_mode))
 
     config = configs.debug().copy(env=make)
-    with pytest.raises(errors.EnvError, match='It broke'):
+    with pytest.raises(errors.EnvError, match='It broke') as info:
         visualize.visualize(run, tmp_path, config=config)
-    # The frame before the error can be seen.
+    # The frame before the error can be seen, though the error is kept.
     assert len(frames(tmp_path / 'agent0-episode0.mp4')) == 1
+    assert info.tb
 
 
 @pytest.mark.parametrize('size', [(64, 48), (33, 35)])

@@ -9,7 +9,7 @@ from agents.parts import distributions, minibatches, returns, sequences, state
 from agents.tools.backend import compiled, tf, together
 
 SURROGATES = 'clip', 'penalty'
-METRICS = 'loss', 'gradient_norm', 'kl', 'clip_fraction'
+LOSS_METRICS = 'loss', 'kl', 'clip_fraction'
 
 
 class PPO(OnPolicy):
@@ -79,7 +79,7 @@ class PPO(OnPolicy):
             steps['old'] = old
         metrics = minibatches.train(
             lambda rows: self._minibatch_step(rows, rate),
-            METRICS,
+            (*LOSS_METRICS, 'gradient_norm'),
             sequences.to_rows(network, steps, before),
             sequences.rows_per_batch(
                 network, config.batch_size, config.update_every
@@ -106,25 +106,31 @@ class PPO(OnPolicy):
     def _minibatch_step(
         self, rows: Any, learning_rate_scale: tf.Tensor
     ) -> dict[str, tf.Tensor]:
+        config = self.config
+        part_rows: int | None = sequences.rows_per_part(
+            self.policy.network, config.update_every
+        )
+        if config.surrogate == 'penalty':
+            part_rows = None  # It is no mean over rows.
+        return self.optimizer.minimize_mean(
+            self._loss, LOSS_METRICS, rows, learning_rate_scale, part_rows
+        )
+
+    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         steps, before = sequences.from_rows(self.policy.network, rows)
-        metrics = {}
-
-        def loss() -> tf.Tensor:
-            new = self.policy.unroll(steps['observ'], steps['begins'], before)
-            log_ratio = new.log_prob(steps['action']) - steps['old_log_prob']
-            ratio = tf.exp(log_ratio)
-            outside = tf.abs(ratio - 1.0) > self.config.clip_range
-            metrics['clip_fraction'] = tf.reduce_mean(
-                tf.cast(outside, tf.float32)
-            )
-            metrics['kl'] = losses.kl_estimate(log_ratio)
-            surrogate = self._surrogate(steps, new, ratio)
-            if not self.config.entropy_bonus:
-                return surrogate
+        new = self.policy.unroll(steps['observ'], steps['begins'], before)
+        log_ratio = new.log_prob(steps['action']) - steps['old_log_prob']
+        ratio = tf.exp(log_ratio)
+        loss = self._surrogate(steps, new, ratio)
+        if self.config.entropy_bonus:
             entropy = tf.reduce_mean(new.entropy())
-            return surrogate - self.config.entropy_bonus * entropy
-
-        return {**self.optimizer.minimize(loss, learning_rate_scale), **metrics}
+            loss -= self.config.entropy_bonus * entropy
+        outside = tf.abs(ratio - 1.0) > self.config.clip_range
+        return {
+            'loss': loss,
+            'kl': losses.kl_estimate(log_ratio),
+            'clip_fraction': tf.reduce_mean(tf.cast(outside, tf.float32)),
+        }
 
     def _surrogate(
         self,

@@ -4,7 +4,7 @@ from typing import Any
 
 from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
-from agents.parts import returns, state
+from agents.parts import returns, sequences, state
 from agents.tools.backend import compiled, tf, together
 
 
@@ -45,19 +45,29 @@ class REINFORCE(OnPolicy):
         advantage = rollout.advantage
         if self.config.normalize_advantage:
             advantage = returns.normalized(advantage)
-        metrics: dict[str, tf.Tensor] = {}
+        network = self.policy.network
+        steps = {
+            'observ': rollout.observ,
+            'begins': rollout.begins,
+            'action': rollout.action,
+            'advantage': advantage,
+        }
+        metrics = self.optimizer.minimize_mean(
+            self._loss,
+            ('loss', 'entropy'),
+            sequences.to_rows(network, steps, state.read(self._first_state)),
+            self.learning_rate_scale(rollout),
+            sequences.rows_per_part(network, self.config.update_every),
+        )
+        return {**metrics, 'skipped': self.optimizer.skipped}
 
-        def loss() -> tf.Tensor:
-            before = state.read(self._first_state)
-            policy = self.policy.unroll(rollout.observ, rollout.begins, before)
-            metrics['entropy'] = tf.reduce_mean(policy.entropy())
-            bonus = self.config.entropy_bonus * metrics['entropy']
-            return (
-                score_loss(policy.log_prob(rollout.action), advantage) - bonus
-            )
-
-        steps = self.optimizer.minimize(loss, self.learning_rate_scale(rollout))
-        return {**steps, **metrics, 'skipped': self.optimizer.skipped}
+    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+        steps, before = sequences.from_rows(self.policy.network, rows)
+        policy = self.policy.unroll(steps['observ'], steps['begins'], before)
+        score = score_loss(policy.log_prob(steps['action']), steps['advantage'])
+        entropy = tf.reduce_mean(policy.entropy())
+        loss = score - self.config.entropy_bonus * entropy
+        return {'loss': loss, 'entropy': entropy}
 
 
 def score_loss(log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
