@@ -1,10 +1,11 @@
 """A batch of environments that are part of the graph."""
 
+import threading
 from typing import Any
 
 from agents.environments.native_env import NativeEnv
 from agents.parts import state
-from agents.tools import bounds, nested, random
+from agents.tools import bounds, errors, nested, random
 from agents.tools.backend import tf
 from agents.tools.transition import Transition
 
@@ -39,6 +40,7 @@ class NativeBatchEnv(tf.Module):
         purpose: str = 'train',
     ):
         super().__init__()
+        self._cancelled = threading.Event()
         self._env = env
         self._num_agents = num_agents
         self._max_length = max_length
@@ -107,11 +109,14 @@ class NativeBatchEnv(tf.Module):
         self._reset(state.read(self._state), state.read(self._observ), mask)
 
     def failure(self) -> Exception | None:
-        """Environments in the graph cannot fail on their own."""
+        """Why to stop; environments in the graph do not fail on their own."""
+        if self._cancelled.is_set():
+            return errors.Cancelled('Stepping the environments was called off.')
         return None
 
     def cancel(self) -> None:
-        """A call of the graph is over before anyone would have to wait."""
+        """Let there be a failure before the next call of the graph."""
+        self._cancelled.set()
 
     def close(self) -> None:
         """There is nothing to close."""

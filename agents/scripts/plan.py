@@ -9,7 +9,7 @@ from agents.tools.attr_dict import AttrDict
 POSITIVE = (
     'max_length', 'num_agents', 'steps', 'update_every', 'eval_every',
     'eval_episodes', 'checkpoint_every', 'worker_timeout', 'learning_rate',
-    'init_std', 'recurrent_units',
+    'init_std', 'recurrent_units', 'update_epochs', 'value_epochs',
 )  # fmt: skip
 
 # Steps of a call at most, so that it does not take long to be interrupted.
@@ -64,7 +64,8 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
             can comprise several updates.
     """
     for name in POSITIVE:
-        _require_positive(name, config[name])
+        if name in config:
+            _require_positive(name, config[name])
     if config.num_workers is not None:
         _require_positive('num_workers', config.num_workers)
     if not 0 <= config.seed < 2**32:

@@ -61,13 +61,14 @@ def train(
     with contextlib.ExitStack() as stack:
         if logdir:
             stack.enter_context(utility.locked(logdir))
-            settings.save_config(config, logdir)
         envs = _start(config, env_processes, logdir, status)
         for env in envs:
             stack.callback(env.close)
             on_cancel(env.cancel)
+        # So that a schedule ends when the training does.
+        planned = config.copy(steps=phases.steps)
         graph = utility.define_simulation_graph(
-            envs[0], envs[1], config, phases.updates
+            envs[0], envs[1], planned, phases.updates
         )
         loop = _define_loop(graph, config, phases, status, began)
         saver = None
@@ -75,7 +76,12 @@ def train(
             utility.save_spaces(envs[0], logdir)
             variables = {**graph.variables, 'step': loop.step}
             saver = utility.define_saver(variables, logdir)
-            saver.restore(warn=lambda text: status.say('checkpoint', text))
+            restored = saver.restore(
+                warn=lambda text: status.say('checkpoint', text)
+            )
+            _require_place(loop, restored, phases)
+            # Not before, so that a mistake does not become part of the run.
+            settings.save_config(config, logdir)
             loop.records = stack.enter_context(
                 utility.define_records(logdir, loop.clock())
             )
@@ -173,6 +179,16 @@ def _define_loop(
     return loop
 
 
+def _require_place(
+    loop: 'Loop', restored: int | None, phases: plan.Plan
+) -> None:
+    """Keep the training step where the phases have changed their sizes."""
+    if restored is not None and loop.clock() != restored:
+        cycles, within = divmod(restored, phases.train)
+        whole = cycles * (phases.train + phases.evaluation)
+        loop.step.assign(whole + within)
+
+
 class _Status:
     """Tells how the training is going on."""
 
@@ -182,6 +198,7 @@ class _Status:
         self._phases = phases
         self._calls = 0
         self._trained = math.nan
+        self._rate = math.nan
 
     def begin(self, step: int) -> None:
         """The loop starts to run at a training step."""
@@ -205,10 +222,12 @@ class _Status:
             self._trained = report.score
             self._rate = report.steps_per_second
         else:
+            nothing = math.isnan(self._trained)  # No episode has ended yet.
+            trained = '-' if nothing else f'{self._trained:.1f}'
             rate = f'{self._rate:,.0f} steps/s' if self._rate > 0 else ''
             self.say(
                 'train',
-                f'{self._position(report.step)}  train {self._trained:.1f}  '
+                f'{self._position(report.step)}  train {trained}  '
                 f'eval {report.score:.1f}  {rate}'.rstrip(),
             )
 
@@ -285,10 +304,8 @@ def _open(
     """The directory of the run and its settings, told on the terminal."""
     config = settings.find_config(options.config)()
     name = options.config.rpartition(':')[2]
-    now = datetime.datetime.now().strftime('%Y%m%dT%H%M%S')
-    directory = (
-        pathlib.Path(options.logdir) / f'{options.timestamp or now}-{name}'
-    )
+    timestamp = options.timestamp or _free_timestamp(options.logdir, name)
+    directory = pathlib.Path(options.logdir) / f'{timestamp}-{name}'
     overrides = [*options.set]
     if options.seed is not None:
         overrides.append(f'seed={options.seed}')
@@ -304,6 +321,23 @@ def _open(
         if resumed and config[key] != changed[key]:
             terminal.say('', f'{key}: {config[key]} → {changed[key]}')
     return directory, changed
+
+
+def _free_timestamp(logdir: str, name: str) -> str:
+    """The time, in seconds, or the next that no other run has taken."""
+    time = datetime.datetime.now()
+    while True:
+        timestamp = time.strftime('%Y%m%dT%H%M%S')
+        try:
+            (pathlib.Path(logdir) / f'{timestamp}-{name}').mkdir(parents=True)
+        except FileExistsError:
+            time += datetime.timedelta(seconds=1)
+        except OSError as error:
+            raise errors.ConfigError(
+                f'Cannot write to {logdir}: {error}.'
+            ) from error
+        else:
+            return timestamp
 
 
 def _title(config: AttrDict) -> str:

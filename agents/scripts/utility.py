@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from agents import algorithms, tools
 from agents.scripts import environments
-from agents.tools import compile_cache, errors, wire
+from agents.tools import compile_cache, errors, spaces, wire
 from agents.tools.attr_dict import AttrDict
 
 if TYPE_CHECKING:  # These import TensorFlow.
@@ -205,8 +205,17 @@ def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
     path = pathlib.Path(logdir) / SPACES
     try:
         observ_space, action_space = wire.loads(path.read_bytes())
+        spaces.require_supported(observ_space, action_space)
         return observ_space, action_space
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        AssertionError,
+        errors.EnvError,
+    ) as error:
         raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
 
 
@@ -218,6 +227,9 @@ def _call(
     """Run an operation, or raise what went wrong within the graph."""
     from agents.tools.backend import tf
 
+    raised = batch_env.failure()
+    if raised is not None:
+        raise raised
     before = batch_env.seconds
     try:
         results = operation()

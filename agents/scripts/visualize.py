@@ -17,7 +17,7 @@ import numpy as np
 import agents
 from agents import tools
 from agents.scripts import environments, settings
-from agents.tools import errors, headless
+from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
 # Frames per second where the environment does not tell.
@@ -61,11 +61,11 @@ def visualize(
             f'Cannot write to {outdir}: {error}.'
         ) from error
     curve = plot(logdir, outdir / 'learning_curve.png')
-    headless.prepare()
     envs = environments.start(
         environments.constructor(resolved, render_mode='rgb_array'),
         num_agents,
-        env_processes,
+        # Workers have no TensorFlow, which environments in the graph need.
+        env_processes and not environments.is_native(resolved),
         resolved.num_workers,
         (resolved.seed, environments.VIDEO),
         resolved.worker_timeout,

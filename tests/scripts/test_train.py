@@ -209,11 +209,6 @@ def test_complete_run_stays_as_it_is(tiny, tmp_path):
     assert files(tmp_path) == before
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason='The place in the cycle of training and evaluation is saved as a '
-    'number of steps, which means another place where their sizes change.',
-)
 @pytest.mark.parametrize('changes', [{'eval_episodes': 1}, {'eval_every': 40}])
 def test_resumed_run_goes_on_at_its_step_with_other_phases(
     tiny, tmp_path, changes
@@ -292,11 +287,6 @@ def test_cancelled_run_is_saved(nothing_left, tiny, tmp_path):
     assert utility.last_checkpoint(tmp_path) == 20
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason='Cancelling is up to the environments, and those in the graph '
-    'cannot be, so that Ctrl-C does not end their training.',
-)
 def test_cancelled_run_in_the_graph_is_saved(tiny, tmp_path):
     cancel = []
     config = tiny(env='in_graph:CartPole-v1')
