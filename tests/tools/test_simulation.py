@@ -238,13 +238,6 @@ def test_training_is_traced_once_and_updates_after_each_rollout(monkeypatch):
     assert (count_traces() - before <= [2, 2, 1]).all()
 
 
-def test_training_with_environments_outside_takes_one_update_at_a_time():
-    _, batch_env = counting(2)
-    algo = MockAlgorithm(batch_env)
-    with pytest.raises(ValueError, match='one update at a time'):
-        simulation.training(batch_env, algo, EpisodeScores(1), 4, updates=2)
-
-
 def test_evaluation_counts_one_episode_of_each_agent():
     envs, batch_env = counting(1, 2, 5)
     algo, scores = MockAlgorithm(batch_env), EpisodeScores(3)
