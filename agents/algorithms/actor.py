@@ -3,8 +3,9 @@
 from typing import Any
 
 from agents.algorithms.algorithm import Algorithm
-from agents.parts import distributions, sequences, state
+from agents.parts import distributions, sequences
 from agents.parts.policy import Policy
+from agents.tools import state
 from agents.tools.backend import tf
 
 

@@ -14,11 +14,10 @@ from agents.parts import (
     policy,
     returns,
     sequences,
-    state,
 )
 from agents.parts.critic import Critic, explained_variance
 from agents.parts.optimizer import Optimizer
-from agents.tools import errors, layout, nested, random, spaces
+from agents.tools import errors, layout, nested, random, spaces, state
 from agents.tools.attr_dict import AttrDict
 from agents.tools.backend import compiled, tf
 from agents.tools.transition import Transition

@@ -4,8 +4,7 @@ import threading
 from typing import Any
 
 from agents.environments.native_env import NativeEnv
-from agents.parts import state
-from agents.tools import bounds, errors, nested, random
+from agents.tools import bounds, errors, nested, random, state
 from agents.tools.backend import tf
 from agents.tools.transition import Transition
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from agents.parts import minibatches, sequences, state
+from agents.parts import minibatches, sequences
 from agents.parts.optimizer import Optimizer
-from agents.tools import nested
+from agents.tools import nested, state
 from agents.tools.backend import tf
 
 

@@ -240,7 +240,9 @@ def ant() -> AttrDict:
 
 
 def swimmer() -> AttrDict:
-    return mujoco('Swimmer-v5', discount=0.9999)
+    return mujoco(
+        'Swimmer-v5', num_agents=8, update_every=1024, discount=0.9999
+    )
 
 
 def humanoid() -> AttrDict:

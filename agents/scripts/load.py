@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.parts import distributions, policy, sequences, state
+from agents.parts import distributions, policy, sequences
 from agents.scripts import networks, settings, utility
 from agents.tools import (
     bounds,
@@ -15,6 +15,7 @@ from agents.tools import (
     observations,
     random,
     spaces,
+    state,
     weights,
 )
 from agents.tools.attr_dict import AttrDict

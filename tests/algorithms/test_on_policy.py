@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from agents.algorithms import on_policy
-from agents.parts import returns, sequences, state
-from agents.tools import errors
+from agents.parts import returns, sequences
+from agents.tools import errors, state
 from agents.tools.backend import keras, tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')

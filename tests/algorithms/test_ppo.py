@@ -6,11 +6,11 @@ import pytest
 import agents
 from agents.algorithms.on_policy import MAX_SKIPPED
 from agents.algorithms.ppo import PPO
-from agents.parts import flat, state
+from agents.parts import flat
 from agents.parts.critic import Critic
 from agents.parts.optimizer import Optimizer
 from agents.scripts import networks
-from agents.tools import errors, mock_environment
+from agents.tools import errors, mock_environment, state
 from agents.tools.backend import keras, tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from agents.algorithms.reinforce.reinforce import REINFORCE, score_loss
-from agents.parts import distributions, flat, returns, state
+from agents.parts import distributions, flat, returns
+from agents.tools import state
 from agents.tools.backend import keras, tf
 
 KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']

@@ -5,7 +5,8 @@ from typing import Any
 from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.algorithms.ppo import losses
-from agents.parts import distributions, minibatches, returns, sequences, state
+from agents.parts import distributions, minibatches, returns, sequences
+from agents.tools import state
 from agents.tools.backend import compiled, tf, together
 
 SURROGATES = 'clip', 'penalty'

@@ -4,7 +4,8 @@ from typing import Any
 
 from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
-from agents.parts import returns, sequences, state
+from agents.parts import returns, sequences
+from agents.tools import state
 from agents.tools.backend import compiled, tf, together
 
 

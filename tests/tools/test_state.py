@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.parts import state
+from agents.tools import state
 from agents.tools.backend import tf
 
 
