@@ -47,6 +47,7 @@ def default() -> AttrDict:
         policy_layers=[64, 64],
         value_layers=[64, 64],
         recurrent_units=64,
+        convolution_filters=[16, 32],
         activation='tanh',
         # Scale of the weights before the actions, and the deviation of
         # continuous actions at the beginning.
@@ -272,3 +273,53 @@ def acrobot_in_graph() -> AttrDict:
 
 def mountain_car_continuous_in_graph() -> AttrDict:
     return in_graph(mountain_car_continuous())
+
+
+def mountain_car_in_graph() -> AttrDict:
+    return ppo(
+        env='in_graph:MountainCar-v0',
+        max_length=200,
+        num_agents=64,
+        steps=3_000_000,
+        update_every=64,
+        update_epochs=4,
+        batch_size=512,
+        eval_every=300_000,
+        learning_rate=1e-3,
+        learning_rate_schedule='linear',
+        gae_lambda=0.98,
+        entropy_bonus=0.01,
+    )
+
+
+def memory_in_graph() -> AttrDict:
+    return ppo(
+        env='in_graph:Memory-v0',
+        network='recurrent_categorical',
+        max_length=20,
+        num_agents=32,
+        steps=100_000,
+        update_every=32,
+        update_epochs=4,
+        batch_size=256,
+        eval_every=10_000,
+        eval_episodes=20,
+        learning_rate=1e-3,
+    )
+
+
+def catch_in_graph() -> AttrDict:
+    return ppo(
+        env='in_graph:Catch-v0',
+        network='convolutional_categorical',
+        max_length=20,
+        num_agents=32,
+        steps=100_000,
+        update_every=32,
+        update_epochs=4,
+        batch_size=256,
+        eval_every=10_000,
+        eval_episodes=20,
+        learning_rate=1e-3,
+        learning_rate_schedule='linear',
+    )

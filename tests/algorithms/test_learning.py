@@ -2,6 +2,7 @@
 
 import gymnasium as gym
 import numpy as np
+import pytest
 
 import agents
 from agents.scripts import configs
@@ -59,3 +60,10 @@ def test_recurrent_network_solves_it():
 def test_feed_forward_network_cannot():
     # Guessing scores 0 on average, with a deviation of ⅛.
     assert abs(final_score('feed_forward_categorical')) < 0.6
+
+
+@pytest.mark.parametrize('name', ['memory_in_graph', 'catch_in_graph'])
+def test_games_in_the_graph_are_learnt(name):
+    config = getattr(configs, name)().copy(steps=30_000, eval_every=30_000)
+    *_, score = agents.train(config)
+    assert score > 0.8

@@ -206,3 +206,23 @@ def test_network_for_other_actions_is_refused_with_the_right_one(prefix):
         with pytest.raises(errors.ConfigError, match=f"'{prefix}_{right}'"):
             settings = config(network=f'{prefix}_{wrong}')
             networks.define(BOX, space, settings)
+
+
+def test_convolution_is_that_of_keras():
+    layer = networks.Convolution(4)
+    image = np.random.RandomState(0).normal(size=(2, 6, 5, 3))
+    image = image.astype(np.float32)
+    found = layer(image)
+    kernel, bias = layer.get_weights()
+    expected = tf.nn.relu(
+        tf.nn.conv2d(image, kernel.reshape(3, 3, 3, 4), 1, 'VALID') + bias
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_convolutions_are_for_images():
+    flat = gym.spaces.Box(0, 255, (100,), np.uint8)
+    with pytest.raises(errors.ConfigError, match='images of bytes'):
+        networks.convolutional_categorical(
+            flat, gym.spaces.Discrete(3), configs.ppo()
+        )
