@@ -74,12 +74,13 @@ def stepping(agents: int) -> float:
     batch = BatchEnv(environments.start(constructor, agents))
     batch_env = tools.InGraphBatchEnv(batch)
     batch_env.reset()
-    action = tf.constant(np.stack([batch.action_space.sample()] * agents))
+    action = np.stack([batch.action_space.sample()] * agents)
+    prepared = batch_env.prepare(tf.constant(action))
 
     @tf.function
     def many() -> None:
         for _ in tf.range(100):
-            batch_env.simulate(action)
+            batch_env.step(prepared)
 
     many()
     count, started = 0, time.perf_counter()
