@@ -296,7 +296,7 @@ def memory_in_graph() -> AttrDict:
     return ppo(
         env='in_graph:Memory-v0',
         network='recurrent_categorical',
-        max_length=20,
+        max_length=5,
         num_agents=32,
         steps=100_000,
         update_every=32,
@@ -312,7 +312,7 @@ def catch_in_graph() -> AttrDict:
     return ppo(
         env='in_graph:Catch-v0',
         network='convolutional_categorical',
-        max_length=20,
+        max_length=9,
         num_agents=32,
         steps=100_000,
         update_every=32,
