@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
@@ -148,9 +149,25 @@ def use_threads(count: int) -> None:
             tf.config.threading.set_intra_op_parallelism_threads(count)
 
 
+_THREAD = threading.local()
+
+
+def keep_thread() -> None:
+    """Let Python remember the thread of TensorFlow's that is calling.
+
+    It makes a record of a thread that is not its own, with memory to call
+    functions in, for each call, and throws both away after it. With workers
+    beside it on the same cores that takes as long as an environment's step.
+    """
+    if not hasattr(_THREAD, 'kept'):
+        ctypes.pythonapi.PyGILState_Ensure()  # Never released.
+        _THREAD.kept = True
+
+
 __all__ = [
     'SECOND_DEVICE',
     'compiled',
+    'keep_thread',
     'keras',
     'tf',
     'together',

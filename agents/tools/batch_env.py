@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import itertools
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -185,6 +186,15 @@ class BatchEnv:
                 f'{len(self)} environments with {self.action_space}, got the '
                 f'shape {actions.shape}.'
             )
+        self._require_values(actions)
+        return actions
+
+    def _require_values(self, actions: np.ndarray) -> None:
+        """Refuse actions that are not values of the space."""
+        plain = self._choices is None and actions.dtype == np.float32
+        # A sum of squares is soon told, and finite only if all of them are.
+        if plain and math.isfinite(np.vdot(actions, actions)):
+            return
         with np.errstate(over='ignore', invalid='ignore'):
             if self._choices is None:
                 valid = np.isfinite(actions.astype(np.float32, copy=False))
@@ -197,7 +207,6 @@ class BatchEnv:
                 f'The action {actions[index]} for environment {index} is not a '
                 f'value of {self.action_space}; no environment was stepped.'
             )
-        return actions
 
     def _require_not_cancelled(self) -> None:
         if self._cancelled.is_set():

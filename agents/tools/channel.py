@@ -24,6 +24,10 @@ RESULT = b'v'  # Payload: a value by `agents.tools.wire`.
 REFUSED = b'x'  # Payload: text; the call cannot be answered, nothing broke.
 EXCEPTION = b'e'  # Payload: text; the worker is over.
 
+# How long to stay awake for a message. Long enough for a small policy and a few
+# dozen environments, and short enough not to be felt by others.
+AWAKE_SECONDS = 1e-3
+
 _LENGTH = struct.Struct('!Q')
 
 
@@ -51,17 +55,9 @@ class Channel:
         except ConnectionResetError:
             return b''
 
-    def receive_soon(self, seconds: float) -> bytes:
-        """Like `receive`, but awake for a while before sleeping.
-
-        Waking a process up takes longer than most policies need to choose the
-        next action.
-        """
-        give_up = time.perf_counter() + seconds
-        while time.perf_counter() < give_up:
-            if self._poll.poll(0):
-                break
-            os.sched_yield()
+    def receive_soon(self) -> bytes:
+        """Like `receive`, but awake for a while before sleeping."""
+        await_readable(self._poll)
         return self.receive()
 
     def receive_payload(self) -> bytes:
@@ -76,3 +72,24 @@ class Channel:
                 raise EOFError('The other end closed within a message.')
             parts += part
         return bytes(parts)
+
+
+def await_readable(
+    poll: select.poll, timeout: float | None = None
+) -> list[tuple[int, int]]:
+    """Wait for descriptors to become readable; returns them as `poll` does.
+
+    Awake for a while before sleeping, but only on what time the other processes
+    leave. Waking up takes longer than most policies need to choose the next
+    action, and whoever is woken up interrupts a worker that is not done yet.
+
+    Args:
+        poll: The descriptors.
+        timeout: Seconds to sleep at most, by default as long as it takes.
+    """
+    give_up = time.perf_counter() + AWAKE_SECONDS
+    while time.perf_counter() < give_up:
+        if ready := poll.poll(0):
+            return ready
+        os.sched_yield()
+    return poll.poll(None if timeout is None else 1000 * timeout)

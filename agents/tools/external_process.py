@@ -320,7 +320,7 @@ class Replies:
         deadline = time.monotonic() + timeout
         while len(replies) < len(self._processes):
             patience = min(deadline - time.monotonic(), CANCEL_SECONDS)
-            ready = self._poll.poll(max(0, 1000 * patience))
+            ready = channel.await_readable(self._poll, max(0, patience))
             if not ready and is_cancelled():
                 raise errors.Cancelled(
                     'Stepping the environments was called off.'

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from agents.tools import block, bounds, nested, spaces
-from agents.tools.backend import tf
+from agents.tools.backend import keep_thread, tf
 from agents.tools.batch_env import BatchEnv
 from agents.tools.transition import Transition
 
@@ -125,6 +125,7 @@ class InGraphBatchEnv(tf.Module):
 
     def _exchange(self, function: Any, argument: tf.Tensor) -> None:
         def call(argument: np.ndarray) -> list[np.ndarray]:
+            keep_thread()
             try:
                 return function(argument)
             except Exception as error:

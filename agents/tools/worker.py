@@ -18,10 +18,6 @@ import numpy as np
 
 from agents.tools import block, channel, env_slice, errors, wire
 
-# How long to stay awake for the next request. Long enough for a small policy
-# and short enough not to be felt when the batch has something else to do.
-AWAKE_SECONDS = 300e-6
-
 
 def main() -> None:
     """Serve requests until the parent closes or dies."""
@@ -58,7 +54,7 @@ def serve(
 ) -> None:
     """Answer requests until told to close."""
     while True:
-        request = parent.receive_soon(AWAKE_SECONDS)
+        request = parent.receive_soon()
         if request == channel.STEP:
             envs.step()
         elif request == channel.STEP_ONCE:

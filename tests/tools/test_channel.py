@@ -57,18 +57,19 @@ def test_payload_is_followed_by_the_next_message(ends):
     assert ends[1].receive() == channel.DONE
 
 
-@pytest.mark.parametrize('seconds', [0.0, 10.0])
-def test_receive_soon_waits_for_the_message(ends, seconds):
+@pytest.mark.parametrize('awake', [0.0, 10.0])
+def test_receive_soon_waits_for_the_message(ends, awake, monkeypatch):
+    monkeypatch.setattr(channel, 'AWAKE_SECONDS', awake)
     timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
     timer.start()
-    assert ends[1].receive_soon(seconds) == channel.STEP
+    assert ends[1].receive_soon() == channel.STEP
     timer.join()
 
 
 def test_other_end_is_gone(sockets, ends):
     sockets[0].close()
     assert ends[1].receive() == b''
-    assert ends[1].receive_soon(1.0) == b''
+    assert ends[1].receive_soon() == b''
 
 
 def test_other_end_is_gone_without_having_read(sockets, ends):
