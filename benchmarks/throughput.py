@@ -27,6 +27,8 @@ from benchmarks import peers
 # Agents and steps of a rollout.
 SETTINGS = (8, 256), (32, 64)
 UPDATES = 60
+# How many random actions stepping alone goes through, over and over.
+ACTIONS = 64
 
 
 def config(agents: int, steps: int) -> AttrDict:
@@ -67,6 +69,7 @@ def train(agents: int, steps: int) -> dict[str, float]:
 def stepping(agents: int) -> float:
     """Steps per second of a batch of workers, in the graph and nothing else."""
     from agents import tools
+    from agents.tools import spaces
     from agents.tools.backend import tf, use_threads
 
     use_threads(1)
@@ -74,19 +77,23 @@ def stepping(agents: int) -> float:
     batch = BatchEnv(environments.start(constructor, agents))
     batch_env = tools.InGraphBatchEnv(batch)
     batch_env.reset()
-    action = np.stack([batch.action_space.sample()] * agents)
-    prepared = batch_env.prepare(tf.constant(action))
+    shape = ACTIONS, agents, *spaces.shape(batch.action_space)
+    actions = np.random.default_rng(0).uniform(-1.0, 1.0, shape)
+    prepared = tf.constant(actions, tf.float32)
 
-    @tf.function
+    @tf.function(autograph=False)
     def many() -> None:
-        for _ in tf.range(100):
-            batch_env.step(prepared)
+        def step(index: tf.Tensor) -> tf.Tensor:
+            batch_env.step(prepared[index])
+            return index + 1
+
+        tf.while_loop(lambda index: index < ACTIONS, step, [tf.constant(0)])
 
     many()
     count, started = 0, time.perf_counter()
     while time.perf_counter() - started < peers.STEPPING_SECONDS:
         many()
-        count += 100 * agents
+        count += ACTIONS * agents
     rate = count / (time.perf_counter() - started)
     batch_env.close()
     return rate

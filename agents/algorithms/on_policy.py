@@ -1,7 +1,7 @@
 """What algorithms share that learn from rollouts of their own policy."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -19,7 +19,7 @@ from agents.parts.critic import Critic, explained_variance
 from agents.parts.optimizer import Optimizer
 from agents.tools import errors, layout, nested, random, spaces, state
 from agents.tools.attr_dict import AttrDict
-from agents.tools.backend import compiled, tf
+from agents.tools.backend import compiled, tf, together
 from agents.tools.transition import Transition
 
 # How many steps of a rollout a summary is of.
@@ -166,11 +166,40 @@ class OnPolicy(Algorithm):
         """Improve the policy and the critic; returns numbers for the log."""
         raise NotImplementedError
 
+    def learn_both(
+        self,
+        rollout: Rollout,
+        learn_policy: Callable[[Rollout], dict[str, tf.Tensor]],
+        batch_size: int,
+        epochs: int,
+    ) -> dict[str, tf.Tensor]:
+        """Improve the policy and the critic at the same time.
+
+        Args:
+            rollout: What to learn from.
+            learn_policy: Improves the policy; returns its `loss`,
+                `gradient_norm`, `skipped` and other numbers for the log.
+            batch_size: Rows of a minibatch for the critic.
+            epochs: Passes over the rollout for the critic.
+        """
+        policy, value = together(
+            lambda: learn_policy(rollout),
+            lambda: self._learn_value(rollout, batch_size, epochs),
+        )
+        skipped = policy.pop('skipped') + value['skipped']
+        return {
+            'policy_loss': policy.pop('loss'),
+            'value_loss': value['loss'],
+            'policy_gradient_norm': policy.pop('gradient_norm'),
+            'value_gradient_norm': value['gradient_norm'],
+            'skipped': tf.cast(skipped, tf.float32),
+            **policy,
+        }
+
     @compiled
-    def learn_value(
+    def _learn_value(
         self, rollout: Rollout, batch_size: int, epochs: int
     ) -> dict[str, tf.Tensor]:
-        """Improve the critic."""
         return self.critic.fit(
             rollout.observ,
             rollout.begins,

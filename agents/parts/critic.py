@@ -98,7 +98,7 @@ class Critic(tf.Module):
             return {'loss': error}
 
         def minibatch_step(rows: Any) -> dict[str, tf.Tensor]:
-            return self.optimizer.minimize_mean(
+            return self.optimizer.minimize(
                 loss,
                 ['loss'],
                 rows,

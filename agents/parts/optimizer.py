@@ -84,21 +84,6 @@ class Optimizer(tf.Module):
 
     def minimize(
         self,
-        loss: Callable[[], tf.Tensor],
-        learning_rate_scale: tf.Tensor | float = 1.0,
-    ) -> dict[str, tf.Tensor]:
-        """Take one step down the gradient of a function.
-
-        Returns:
-            The loss, and the norm of its gradient before clipping.
-        """
-        with tf.GradientTape() as tape:
-            value = loss()
-        norm = self._descend(self._gradient(tape, value), learning_rate_scale)
-        return {'loss': value, 'gradient_norm': norm}
-
-    def minimize_mean(
-        self,
         loss: Callable[[Any], dict[str, tf.Tensor]],
         names: Sequence[str],
         rows: Any,

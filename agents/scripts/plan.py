@@ -26,20 +26,24 @@ class Plan:
 
     Attributes:
         rollout: Steps between two updates.
-        call: Steps of a call of the training operation.
-        updates: How many updates such a call comprises as one program, or None
-            if it is not one program, see `agents.tools.simulation.training`.
+        updates: How many updates a call of the training operation comprises as
+            one program, or None if it is not one program, see
+            `agents.tools.simulation.training`.
         train: Steps of a training phase, a multiple of the rollout.
         evaluation: Steps of an evaluation, as many as it may take.
         cycles: How often training and evaluation take turns.
     """
 
     rollout: int
-    call: int
     updates: int | None
     train: int
     evaluation: int
     cycles: int
+
+    @property
+    def call(self) -> int:
+        """Steps of a call of the training operation."""
+        return self.rollout * (self.updates or 1)
 
     @property
     def steps(self) -> int:
@@ -81,7 +85,6 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
         together = _updates_together(rollout, updates)
     return Plan(
         rollout=rollout,
-        call=rollout * (together or 1),
         updates=together,
         train=rollout * updates,
         evaluation=config.eval_episodes * config.max_length,

@@ -31,12 +31,20 @@ def gradients(count=5):
     return numbers.astype(np.float32)
 
 
-def step(optimizer, model, gradient, *scale):
-    def loss():
-        parts = [tf.reshape(tf.convert_to_tensor(w), [-1]) for w in model]
-        return tf.reduce_sum(tf.concat(parts, 0) * gradient)
+def mean_product(model):
+    """A loss whose gradient is the mean of the rows."""
 
-    return optimizer.minimize(loss, *scale)
+    def loss(rows):
+        parts = [tf.reshape(tf.convert_to_tensor(w), [-1]) for w in model]
+        products = tf.linalg.matvec(rows, tf.concat(parts, 0))
+        return {'loss': tf.reduce_mean(products), 'rows': float(rows.shape[0])}
+
+    return loss
+
+
+def step(optimizer, model, gradient, *scale):
+    rows = tf.convert_to_tensor(gradient)[None]
+    return optimizer.minimize(mean_product(model), ['loss'], rows, *scale)
 
 
 def adam(gradients, rate=0.1, epsilon=1e-5, beta_1=0.9, beta_2=0.999):
@@ -118,6 +126,28 @@ def test_long_gradients_are_shortened(norm, kept):
     np.testing.assert_allclose(optimizer.gradient(), expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ('part_rows', 'size'),
+    [(None, 12), (12, 12), (100, 12), (6, 6), (5, 4), (1, 1)],
+)
+def test_parts_of_the_rows_have_the_gradient_of_the_whole(part_rows, size):
+    model, rows = variables(), gradients(12)
+    optimizer = Optimizer(model, 0.1, max_norm=0.5)
+    metrics = optimizer.minimize(
+        mean_product(model),
+        ['rows', 'loss'],
+        tf.constant(rows),
+        part_rows=part_rows,
+    )
+    mean = rows.mean(0)
+    norm = np.linalg.norm(mean)
+    assert metrics['rows'] == size  # The largest divisor there is.
+    np.testing.assert_allclose(metrics['loss'], start() @ mean, atol=1e-6)
+    np.testing.assert_allclose(metrics['gradient_norm'], norm, rtol=1e-5)
+    expected = 0.1 * mean * min(1, 0.5 / norm)
+    np.testing.assert_allclose(optimizer.gradient(), expected, atol=1e-6)
+
+
 USELESS = {
     'NaN': np.nan,
     'infinite': np.inf,
@@ -176,7 +206,11 @@ def test_weights_are_named_as_in_the_network():
     network = keras.Sequential([keras.layers.Dense(3, name='thought')])
     network(tf.zeros((1, 2)))
     optimizer = Optimizer(network.trainable_variables, 0.1)
-    optimizer.minimize(lambda: tf.reduce_sum(network(tf.fill((1, 2), np.nan))))
+
+    def loss(rows):
+        return {'loss': tf.reduce_sum(network(rows))}
+
+    optimizer.minimize(loss, ['loss'], tf.fill((1, 2), np.nan))
     assert optimizer.culprit() == network.trainable_variables[0].path
 
 

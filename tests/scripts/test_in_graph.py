@@ -12,7 +12,7 @@ import pytest
 
 from agents.scripts import configs, settings, utility
 from agents.scripts.train import train
-from agents.tools import backend, nested
+from agents.tools import backend, simulation
 from agents.tools.backend import tf
 
 STEPS = 256
@@ -139,16 +139,29 @@ def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
     assert reports[0].metrics['policy_gradient_norm'] > 0
 
 
-def test_it_is_traced_once_and_never_leaves_the_graph():
+def test_it_is_traced_once_and_learns_in_the_graph(monkeypatch):
     small = config()
     envs = utility.define_native_batch_envs(small)
     graph = utility.define_simulation_graph(*envs, small, updates=2)
     graph.restart()
-    weights = nested.flatten(graph.algo.optimizer.weights().numpy().tolist())
+    traced = []
+
+    for name in ('_act', '_record'):
+        function = getattr(simulation, name)
+
+        def traced_function(*args, function=function, name=name):
+            traced.append(name)
+            return function(*args)
+
+        monkeypatch.setattr(simulation, name, traced_function)
+    before = graph.algo.optimizer.weights().numpy().tolist()
     first = graph.train(True)
+    assert {'_act', '_record'} == set(traced)
+    traced.clear()
     second = graph.train(False)
+    assert not traced
     assert first.keys() == second.keys()
-    assert graph.algo.optimizer.weights().numpy().tolist() != weights
+    assert graph.algo.optimizer.weights().numpy().tolist() != before
     assert int(envs[0]._count) == 1 + 2 * 2 * small.update_every
 
 

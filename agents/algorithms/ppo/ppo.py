@@ -7,7 +7,7 @@ from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.algorithms.ppo import losses
 from agents.parts import distributions, minibatches, returns, sequences
 from agents.tools import state
-from agents.tools.backend import compiled, tf, together
+from agents.tools.backend import compiled, tf
 
 SURROGATES = 'clip', 'penalty'
 LOSS_METRICS = 'loss', 'kl', 'clip_fraction'
@@ -34,27 +34,12 @@ class PPO(OnPolicy):
         )
 
     def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
-        config = self.config
-        policy, value = together(
-            lambda: self._learn_policy(rollout),
-            lambda: self.learn_value(
-                rollout, config.batch_size, config.update_epochs
-            ),
+        return self.learn_both(
+            rollout,
+            self._learn_policy,
+            self.config.batch_size,
+            self.config.update_epochs,
         )
-        return {
-            'policy_loss': policy['loss'],
-            'value_loss': value['loss'],
-            'kl': policy['kl'],
-            'entropy': policy['entropy'],
-            'clip_fraction': policy['clip_fraction'],
-            'penalty': policy['penalty'],
-            'epochs': policy['epochs'],
-            'policy_gradient_norm': policy['gradient_norm'],
-            'value_gradient_norm': value['gradient_norm'],
-            'skipped': tf.cast(
-                policy['skipped'] + value['skipped'], tf.float32
-            ),
-        }
 
     def summary(self) -> dict[str, tf.Tensor]:
         return {**super().summary(), 'kl': self._kl.read_value()}
@@ -113,7 +98,7 @@ class PPO(OnPolicy):
         )
         if config.surrogate == 'penalty':
             part_rows = None  # It is no mean over rows.
-        return self.optimizer.minimize_mean(
+        return self.optimizer.minimize(
             self._loss, LOSS_METRICS, rows, learning_rate_scale, part_rows
         )
 

@@ -6,7 +6,7 @@ from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.parts import returns, sequences
 from agents.tools import state
-from agents.tools.backend import compiled, tf, together
+from agents.tools.backend import compiled, tf
 
 
 class REINFORCE(OnPolicy):
@@ -23,23 +23,12 @@ class REINFORCE(OnPolicy):
         )
 
     def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
-        config = self.config
-        policy, value = together(
-            lambda: self._learn_policy(rollout),
-            lambda: self.learn_value(
-                rollout, config.value_batch_size, config.value_epochs
-            ),
+        return self.learn_both(
+            rollout,
+            self._learn_policy,
+            self.config.value_batch_size,
+            self.config.value_epochs,
         )
-        return {
-            'policy_loss': policy['loss'],
-            'value_loss': value['loss'],
-            'entropy': policy['entropy'],
-            'policy_gradient_norm': policy['gradient_norm'],
-            'value_gradient_norm': value['gradient_norm'],
-            'skipped': tf.cast(
-                policy['skipped'] + value['skipped'], tf.float32
-            ),
-        }
 
     @compiled
     def _learn_policy(self, rollout: Rollout) -> dict[str, tf.Tensor]:
@@ -53,7 +42,7 @@ class REINFORCE(OnPolicy):
             'action': rollout.action,
             'advantage': advantage,
         }
-        metrics = self.optimizer.minimize_mean(
+        metrics = self.optimizer.minimize(
             self._loss,
             ('loss', 'entropy'),
             sequences.to_rows(network, steps, state.read(self._first_state)),
