@@ -8,6 +8,7 @@ import os
 import select
 import struct
 import time
+from collections.abc import Iterable
 
 # Requests.
 START = b'i'  # Payload: pickled settings of the slice. Parent to child only.
@@ -28,6 +29,12 @@ EXCEPTION = b'e'  # Payload: text; the worker is over.
 # dozen environments, and short enough not to be felt by others.
 AWAKE_SECONDS = 1e-3
 
+# How long another process may keep the core before one rather sleeps at once.
+# For how long: it doubles, up to the longest, whenever that happens again soon.
+LATE_SECONDS = 2e-3
+ASLEEP_SECONDS = 0.03, 1.0
+SOON_SECONDS = 0.3
+
 _LENGTH = struct.Struct('!Q')
 
 
@@ -36,8 +43,7 @@ class Channel:
 
     def __init__(self, descriptor: int):
         self.descriptor = descriptor
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)
+        self._readable = Readable([descriptor])
         os.set_blocking(descriptor, True)
 
     def send(self, kind: bytes) -> None:
@@ -57,7 +63,7 @@ class Channel:
 
     def receive_soon(self) -> bytes:
         """Like `receive`, but awake for a while before sleeping."""
-        await_readable(self._poll)
+        self._readable.wait()
         return self.receive()
 
     def receive_payload(self) -> bytes:
@@ -74,22 +80,40 @@ class Channel:
         return bytes(parts)
 
 
-def await_readable(
-    poll: select.poll, timeout: float | None = None
-) -> list[tuple[int, int]]:
-    """Wait for descriptors to become readable; returns them as `poll` does.
+class Readable:
+    """Waits for descriptors to become readable, awake for a while at first.
 
-    Awake for a while before sleeping, but only on what time the other processes
-    leave. Waking up takes longer than most policies need to choose the next
-    action, and whoever is woken up interrupts a worker that is not done yet.
-
-    Args:
-        poll: The descriptors.
-        timeout: Seconds to sleep at most, by default as long as it takes.
+    Waking up takes longer than most policies need to choose the next action,
+    and who is woken up interrupts a worker that is not done yet. So it stays
+    awake, on the time that the other processes leave. Once one of them has left
+    none, while there was something to read, it sleeps at once for some time:
+    on a busy machine, who sleeps has its turn earlier than who gives way.
     """
-    give_up = time.perf_counter() + AWAKE_SECONDS
-    while time.perf_counter() < give_up:
-        if ready := poll.poll(0):
-            return ready
-        os.sched_yield()
-    return poll.poll(None if timeout is None else 1000 * timeout)
+
+    def __init__(self, descriptors: Iterable[int]):
+        self._poll = select.poll()
+        for descriptor in descriptors:
+            self._poll.register(descriptor, select.POLLIN)
+        self._awake_from = 0.0
+        self._asleep = 0.0
+
+    def wait(self, timeout: float | None = None) -> list[int]:
+        """The descriptors that are readable, none after so many seconds."""
+        now = time.perf_counter()
+        give_up = now + AWAKE_SECONDS
+        while self._awake_from <= now < give_up:
+            if ready := self._poll.poll(0):
+                return [descriptor for descriptor, _ in ready]
+            os.sched_yield()
+            before, now = now, time.perf_counter()
+            if now - before > LATE_SECONDS and self._poll.poll(0):
+                self._sleep(now)
+        ready = self._poll.poll(None if timeout is None else 1000 * timeout)
+        return [descriptor for descriptor, _ in ready]
+
+    def _sleep(self, now: float) -> None:
+        """Do not stay awake for a while."""
+        shortest, longest = ASLEEP_SECONDS
+        again = now - self._awake_from < SOON_SECONDS
+        self._asleep = min(2 * self._asleep, longest) if again else shortest
+        self._awake_from = now + self._asleep

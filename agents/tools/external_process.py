@@ -299,13 +299,11 @@ class Replies:
     def __init__(self, processes: Sequence[ExternalProcess]):
         self._processes = {}  # By the descriptor that carries the reply.
         self._control = {}  # That descriptor by each that may become readable.
-        self._poll = select.poll()
         for process in processes:
             control, *others = process.descriptors()
             self._processes[control] = process
-            for descriptor in (control, *others):
-                self._control[descriptor] = control
-                self._poll.register(descriptor, select.POLLIN)
+            self._control.update(dict.fromkeys((control, *others), control))
+        self._readable = channel.Readable(self._control)
 
     def wait(
         self, timeout: float, is_cancelled: Callable[[], bool] = lambda: False
@@ -320,7 +318,7 @@ class Replies:
         deadline = time.monotonic() + timeout
         while len(replies) < len(self._processes):
             patience = min(deadline - time.monotonic(), CANCEL_SECONDS)
-            ready = channel.await_readable(self._poll, max(0, patience))
+            ready = self._readable.wait(max(0, patience))
             if not ready and is_cancelled():
                 raise errors.Cancelled(
                     'Stepping the environments was called off.'
@@ -328,7 +326,7 @@ class Replies:
             if not ready and time.monotonic() >= deadline:
                 late = next(fd for fd in self._processes if fd not in replies)
                 raise self._processes[late].timed_out(timeout)
-            for descriptor, _ in ready:
+            for descriptor in ready:
                 control = self._control[descriptor]
                 process = self._processes[control]
                 if control in replies:

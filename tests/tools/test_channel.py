@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 
 import pytest
 
@@ -84,3 +85,88 @@ def test_other_end_is_gone_within_a_payload(sockets, ends):
     assert ends[1].receive() == channel.RESULT
     with pytest.raises(EOFError, match='within a message'):
         ends[1].receive_payload()
+
+
+class Yields:
+    """Replaces `os.sched_yield` by what another process does meanwhile."""
+
+    def __init__(self, monkeypatch):
+        self.count = 0
+        self.seconds = 0.0
+        self.meanwhile = lambda: None
+        monkeypatch.setattr(channel.os, 'sched_yield', self)
+
+    def __call__(self):
+        self.count += 1
+        time.sleep(self.seconds)
+        self.meanwhile()
+
+
+@pytest.fixture
+def yields(monkeypatch):
+    monkeypatch.setattr(channel, 'ASLEEP_SECONDS', (0.2, 1.0))
+    return Yields(monkeypatch)
+
+
+def await_message(ends):
+    """Wait for a message that is sent soon."""
+    timer = threading.Timer(0.002, ends[0].send, args=[channel.STEP])
+    timer.start()
+    assert ends[1].receive_soon() == channel.STEP
+    timer.join()
+
+
+def late_message(yields, ends):
+    """Another process keeps the core until there is a message."""
+    yields.seconds = 2 * channel.LATE_SECONDS
+    yields.meanwhile = lambda: ends[0].send(channel.STEP)
+    assert ends[1].receive_soon() == channel.STEP
+    yields.count, yields.seconds = 0, 0.0
+    yields.meanwhile = lambda: None
+
+
+def test_receiver_stays_awake_for_a_while(ends, yields, monkeypatch):
+    monkeypatch.setattr(channel, 'AWAKE_SECONDS', 10.0)
+    timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
+    timer.start()
+    assert ends[1].receive_soon() == channel.STEP
+    assert yields.count > 10
+    timer.join()
+
+
+def test_receiver_sleeps_where_others_need_the_core(ends, yields):
+    late_message(yields, ends)
+    for _ in range(3):
+        await_message(ends)
+    assert yields.count == 0
+
+
+def test_receiver_is_awake_again_later(ends, yields):
+    late_message(yields, ends)
+    time.sleep(0.21)
+    await_message(ends)
+    assert yields.count > 0
+
+
+def test_receiver_sleeps_longer_if_it_happens_again(ends, yields):
+    late_message(yields, ends)
+    time.sleep(0.21)
+    late_message(yields, ends)
+    time.sleep(0.3)
+    await_message(ends)
+    assert yields.count == 0
+    time.sleep(0.11)
+    await_message(ends)
+    assert yields.count > 0
+
+
+def test_others_may_have_the_core_while_there_is_no_message(
+    ends, yields, monkeypatch
+):
+    monkeypatch.setattr(channel, 'AWAKE_SECONDS', 10.0)
+    yields.seconds = 2 * channel.LATE_SECONDS
+    timer = threading.Timer(0.1, ends[0].send, args=[channel.STEP])
+    timer.start()
+    assert ends[1].receive_soon() == channel.STEP
+    timer.join()
+    assert yields.count > 5
