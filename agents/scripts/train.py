@@ -100,8 +100,15 @@ def _run(
             status.report(score.report)
             yield score
     finally:
-        if saver and loop.clock():
-            saver.save(loop.clock())
+        first = sys.exc_info()[1]
+        try:
+            if saver and loop.clock():
+                saver.save(loop.clock())
+        except errors.UserError as error:
+            if not isinstance(first, errors.UserError):
+                raise
+            # Said rather than raised, which would hide what went wrong first.
+            status.say('checkpoint', str(error))
 
 
 def _start(
@@ -245,9 +252,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     options = _parse(arguments)
     terminal = console.on_terminal()
-    with interrupts.Interrupts() as signals:
+    with interrupts.Interrupts() as signals, contextlib.ExitStack() as stack:
         try:
             directory, config = _open(options, terminal)
+            stack.callback(_remove_if_empty, directory)
             for _ in train(
                 config,
                 directory,
@@ -258,8 +266,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ):
                 pass
         except errors.Cancelled:
+            saved = utility.last_checkpoint(directory) is not None
+            what = 'is saved' if saved else 'has learnt nothing yet'
             terminal.say(
-                'stopped', f'{directory} is saved; give its timestamp to go on'
+                'stopped', f'{directory} {what}; give its timestamp to go on'
             )
             return 128 + (signals.signal or 0)
         except errors.UserError as error:
@@ -304,15 +314,16 @@ def _open(
     """The directory of the run and its settings, told on the terminal."""
     config = settings.find_config(options.config)()
     name = options.config.rpartition(':')[2]
-    timestamp = options.timestamp or _free_timestamp(options.logdir, name)
-    directory = pathlib.Path(options.logdir) / f'{timestamp}-{name}'
+    directory = pathlib.Path(options.logdir) / f'{options.timestamp}-{name}'
     overrides = [*options.set]
     if options.seed is not None:
         overrides.append(f'seed={options.seed}')
-    resumed = settings.is_run(directory)
+    resumed = options.timestamp is not None and settings.is_run(directory)
     if resumed:
         config = settings.restored(config, directory)
     changed = settings.override(config, overrides)
+    if options.timestamp is None:
+        directory = _claim_directory(options.logdir, name)
     terminal.say('agents', f'{name}: {_title(changed)}, seed {changed.seed}')
     terminal.say('run', f'{directory} ({"resumed" if resumed else "new"})')
     if options.timestamp and not resumed:
@@ -323,21 +334,27 @@ def _open(
     return directory, changed
 
 
-def _free_timestamp(logdir: str, name: str) -> str:
-    """The time, in seconds, or the next that no other run has taken."""
-    time = datetime.datetime.now()
+def _claim_directory(logdir: str, name: str) -> pathlib.Path:
+    """Make one named after the time, or the next that no other run has."""
+    now = datetime.datetime.now()
     while True:
-        timestamp = time.strftime('%Y%m%dT%H%M%S')
+        directory = pathlib.Path(logdir) / f'{now:%Y%m%dT%H%M%S}-{name}'
         try:
-            (pathlib.Path(logdir) / f'{timestamp}-{name}').mkdir(parents=True)
+            directory.mkdir(parents=True)
         except FileExistsError:
-            time += datetime.timedelta(seconds=1)
+            now += datetime.timedelta(seconds=1)
         except OSError as error:
             raise errors.ConfigError(
                 f'Cannot write to {logdir}: {error}.'
             ) from error
         else:
-            return timestamp
+            return directory
+
+
+def _remove_if_empty(directory: pathlib.Path) -> None:
+    """Leave nothing of a run that a mistake in its settings ended."""
+    with contextlib.suppress(OSError):
+        directory.rmdir()
 
 
 def _title(config: AttrDict) -> str:

@@ -5,7 +5,7 @@ import fcntl
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -174,11 +174,14 @@ def define_records(logdir: Path, step: int) -> Iterator['Records']:
 def locked(logdir: Path) -> Iterator[None]:
     """Make the directory of a run and refuse it to others meanwhile.
 
-    The lock is the kernel's, so that it goes with the process.
+    The lock is the kernel's, so that it goes with the process. A directory that
+    nothing has been written into is removed again.
     """
+    lock = pathlib.Path(logdir) / 'lock'
+    made = [path for path in lock.parents if not path.exists()]
     try:
-        pathlib.Path(logdir).mkdir(parents=True, exist_ok=True)
-        file = open(pathlib.Path(logdir) / 'lock', 'w')
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open('w')
     except OSError as error:
         raise errors.ConfigError(
             f'Cannot write to {logdir}: {error}.'
@@ -191,7 +194,19 @@ def locked(logdir: Path) -> Iterator[None]:
                 f'Another process is training in {logdir}. Wait for it, or '
                 'choose another --timestamp.'
             ) from None
-        yield
+        try:
+            yield
+        finally:
+            if list(lock.parent.iterdir()) == [lock]:
+                lock.unlink()
+                _remove_empty(made)
+
+
+def _remove_empty(directories: Sequence[pathlib.Path]) -> None:
+    """Remove directories, each before the one that it is in."""
+    with contextlib.suppress(OSError):  # Somebody else uses it by now.
+        for directory in directories:
+            directory.rmdir()
 
 
 def save_spaces(batch_env: Any, logdir: Path) -> None:

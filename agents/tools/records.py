@@ -44,8 +44,9 @@ class Records:
         del row['metrics']
         if not self._names:
             self._names = [*COLUMNS, *report.metrics]
-            self._write([self._names], 'w')
-        self._write([[_number(row.get(name, '')) for name in self._names]], 'a')
+            _append([self._names], self._path, 'w')
+        numbers = [_number(row.get(name, '')) for name in self._names]
+        _append([numbers], self._path)
         with self._writer(report.phase).as_default(report.step):
             for name, value in row.items():
                 if name not in ('step', 'phase') and not math.isnan(value):
@@ -77,11 +78,14 @@ class Records:
             self._names, *rows = rows
             whole = [row for row in rows if len(row) == len(self._names)]
             kept = [row for row in whole if int(row[0]) <= step]
-            self._write([self._names, *kept], 'w')
+            temporary = self._path.with_suffix('.tmp')
+            _append([self._names, *kept], temporary, 'w')
+            temporary.replace(self._path)
 
-    def _write(self, rows: list[list], mode: str) -> None:
-        with self._path.open(mode, newline='') as file:
-            csv.writer(file).writerows(rows)
+
+def _append(rows: list[list], path: pathlib.Path, mode: str = 'a') -> None:
+    with path.open(mode, newline='') as file:
+        csv.writer(file).writerows(rows)
 
 
 def _number(value: Any) -> Any:

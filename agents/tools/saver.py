@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,15 @@ from agents.tools.backend import tf
 
 MANIFEST = 'manifest.json'
 BUNDLE = 'variables'
+
+# The variable that tells where the loop is, and the ending of a checkpoint's
+# name while another takes its place.
+PLACE = 'step'
+REPLACED = '.replaced'
+
+# How often to try to write a checkpoint, and the time between.
+TRIES = 3
+PAUSE_SECONDS = 0.5
 
 
 class Saver:
@@ -57,25 +67,20 @@ class Saver:
     def save(self, step: int) -> pathlib.Path:
         """Write a checkpoint; the oldest make room only once it is whole."""
         final = self._path(step)
-        if _is_whole(final):
+        if self._is_current(final):
             return final
         self._require_finite()
-        temporary = self._directory / f'.{final.name}.{os.getpid()}'
-        try:
-            # Perhaps left by a killed process that had the same number.
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            self._write(temporary)
-            _set_aside(final)
-            temporary.rename(final)
-            _sync(self._directory)
-        except OSError as error:
-            raise errors.UserError(
-                f'The checkpoint {final} cannot be written: {error}. Those '
-                'written before are intact.'
-            ) from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        for attempt in range(1, TRIES + 1):
+            try:
+                self._commit(final)
+                break
+            except OSError as error:
+                if attempt == TRIES:
+                    raise errors.UserError(
+                        f'The checkpoint {final} cannot be written: {error}. '
+                        'Those written before are intact.'
+                    ) from error
+                time.sleep(PAUSE_SECONDS)
         verify(final)
         # Those of later steps were found to be damaged when it was resumed.
         older = [other for other in self.steps() if other < step]
@@ -97,6 +102,8 @@ class Saver:
         Returns:
             The step, or None if there are no checkpoints.
         """
+        if not self._partial:  # Others only look, and perhaps meanwhile.
+            _clear_up(self._directory)
         steps = self.steps() if step is None else [step]
         for candidate in reversed(steps):
             path = self._path(candidate)
@@ -114,6 +121,18 @@ class Saver:
     def _path(self, step: int) -> pathlib.Path:
         return self._directory / f'{step:012d}'
 
+    def _is_current(self, path: pathlib.Path) -> bool:
+        """Whether a checkpoint is whole and the loop is still where it was.
+
+        One that was written during an evaluation has the same number of
+        training steps as that after it.
+        """
+        if not _is_whole(path):
+            return False
+        reader = tf.train.load_checkpoint(str(path / BUNDLE))
+        place = self._variables.get(PLACE)
+        return place is None or reader.get_tensor(PLACE) == int(place)
+
     def _require_finite(self) -> None:
         for name, variable in self._variables.items():
             if variable.dtype.is_floating and not np.isfinite(variable).all():
@@ -121,6 +140,19 @@ class Saver:
                     f'{name} holds values that are not finite, so that it is '
                     'not saved. The checkpoints written before are intact.'
                 )
+
+    def _commit(self, final: pathlib.Path) -> None:
+        """Write under another name and rename once all is on the disk."""
+        temporary = self._directory / f'.{final.name}.{os.getpid()}'
+        try:
+            # Perhaps left by a killed process that had the same number.
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            self._write(temporary)
+            _replace(final, temporary)
+            _sync(self._directory)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
     def _write(self, directory: pathlib.Path) -> None:
         names = sorted(self._variables)
@@ -191,11 +223,30 @@ def _is_whole(directory: pathlib.Path) -> bool:
     return True
 
 
-def _set_aside(damaged: pathlib.Path) -> None:
-    """Rename a damaged checkpoint, if there is one, so that it can be seen."""
-    if damaged.exists():
-        aside = tempfile.mkdtemp('.damaged', f'{damaged.name}.', damaged.parent)
-        damaged.rename(aside)
+def _replace(final: pathlib.Path, new: pathlib.Path) -> None:
+    """Give a checkpoint its name; one that has it is kept until then."""
+    replaced = final.with_name(f'{final.name}{REPLACED}')
+    if _is_whole(final):
+        final.rename(replaced)
+    elif final.exists():  # Damaged, but to be seen.
+        final.rename(
+            tempfile.mkdtemp('.damaged', f'{final.name}.', final.parent)
+        )
+    new.rename(final)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _clear_up(directory: pathlib.Path) -> None:
+    """Do what is left where a process was killed within `Saver.save`."""
+    for replaced in directory.glob(f'*{REPLACED}'):
+        final = replaced.with_name(replaced.name.removesuffix(REPLACED))
+        if final.exists():
+            shutil.rmtree(replaced)
+        else:
+            replaced.rename(final)
+    for path in directory.glob('.*'):
+        if re.fullmatch(r'\.[0-9]{12,}\.[0-9]+', path.name):
+            shutil.rmtree(path)
 
 
 def _difference(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> str:

@@ -222,11 +222,6 @@ def test_resumed_run_goes_on_at_its_step_with_other_phases(
     assert reports[-1].step == 80
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason='The checkpoint from before the evaluation is not replaced by that '
-    'from after it, which has the same number of training steps.',
-)
 def test_run_that_was_stopped_at_its_last_evaluation_is_completed_once(
     tiny, tmp_path
 ):

@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 import numpy as np
 import pytest
 
 from agents.tools import ConfigError, UserError
 from agents.tools.backend import tf
-from agents.tools.saver import MANIFEST, Saver, verify
+from agents.tools.saver import MANIFEST, PAUSE_SECONDS, Saver, verify
 
 
 def make(directory, **kwargs):
@@ -114,8 +115,36 @@ def test_same_step_is_saved_once(tmp_path):
     before = files(tmp_path)
     saver, variables = make(tmp_path)
     fill(variables, 8)
+    variables['step'].assign(7)
     saver.save(7)
     assert files(tmp_path) == before
+
+
+def test_same_step_is_saved_again_once_the_loop_is_further(tmp_path):
+    saver, variables = make(tmp_path)
+    for place in (7, 8):  # That of an evaluation, and that after it.
+        fill(variables, place)
+        path = saver.save(7)
+    assert os.listdir(tmp_path) == [path.name]
+    other, variables = make(tmp_path)
+    assert other.restore() == 7
+    assert holds(variables, 8)
+
+
+@pytest.mark.parametrize('renamed', ['', '.replaced'])
+def test_killed_while_one_takes_the_place_of_another(tmp_path, renamed):
+    save(tmp_path, 6, 7)
+    final = tmp_path / f'{7:012d}'
+    replaced = tmp_path / f'{7:012d}.replaced'
+    shutil.copytree(final, replaced)
+    if renamed:
+        shutil.rmtree(final)
+    before = files(tmp_path)
+    reader, _ = make(tmp_path, partial=True)
+    assert reader.restore() == (6 if renamed else 7)
+    assert files(tmp_path) == before  # As the writer may be at work.
+    assert restore(tmp_path) == (7, [])
+    assert not replaced.exists()
 
 
 @pytest.mark.parametrize('keep, kept', [(3, [3, 4, 5]), (2, [4, 5])])
@@ -343,13 +372,18 @@ def test_partial(tmp_path):
 # Failures and death while saving
 
 
-def test_leftover_of_a_later_step_is_ignored(tmp_path):
+def test_leftover_of_a_later_step_is_removed(tmp_path):
     save(tmp_path, 1, 2)
+    before = files(tmp_path)
     shutil.copytree(tmp_path / f'{2:012d}', tmp_path / f'.{3:012d}.1234')
     (tmp_path / f'.{4:012d}.1234').mkdir()
-    before = files(tmp_path)
+    others = '.notes', '.000000000004.x', '000000000004.1234'
+    for name in others:  # Not written by us.
+        (tmp_path / name).mkdir()
     assert restore(tmp_path) == (2, [])
     assert files(tmp_path) == before
+    assert {*others} < set(os.listdir(tmp_path))
+    assert len(os.listdir(tmp_path)) == 2 + len(others)
     save(tmp_path, 3)
     assert restore(tmp_path) == (3, [])
 
@@ -431,6 +465,19 @@ def test_full_disk(tmp_path, name):
     assert saver.steps() == [1, 2]
 
 
+def test_full_disk_on_which_there_is_room_again(tmp_path):
+    saver = save(tmp_path, 1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    timer = threading.Timer(
+        PAUSE_SECONDS / 2, resource.setrlimit, [resource.RLIMIT_FSIZE, limits]
+    )
+    with files_of_at_most(1):
+        timer.start()
+        saver.save(2)
+        timer.join()
+    assert saver.steps() == [1, 2]
+
+
 # Saves all the time until it is killed, over and over. A child says on a pipe
 # which step it has restored, and then each that it has saved. Children are
 # forked before TensorFlow has done anything, to import it only once.
@@ -458,7 +505,7 @@ def save_forever(directory, pipe):
 def read(pipe):
     return struct.unpack('q', os.read(pipe, 8))[0]
 
-saved = 0
+saved = left = 0
 for round in range(int(sys.argv[2])):
     ours, theirs = os.pipe()
     child = os.fork()
@@ -472,6 +519,7 @@ for round in range(int(sys.argv[2])):
     time.sleep(random.uniform(0.0, 0.05))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+    left += sum(name.startswith('.') for name in os.listdir(sys.argv[1]))
     steps = [restored]
     while data := os.read(ours, 8):
         steps.append(struct.unpack('q', data)[0])
@@ -479,7 +527,7 @@ for round in range(int(sys.argv[2])):
     # What was said to be saved is there, or what came right after it.
     assert restored in (saved, saved + 1), (restored, saved)
     saved = steps[-1]
-print(saved)
+print(saved, left)
 """
 
 
@@ -492,10 +540,9 @@ def test_killed_at_any_moment_of_a_save(tmp_path, nothing_left):
         check=False,
     )
     assert not result.returncode, result.stderr
-    saved = int(result.stdout)
+    saved, left = map(int, result.stdout.split())
     assert saved > 0
-    # Some were killed in the middle, which leaves something behind.
-    assert any(name.startswith('.') for name in os.listdir(tmp_path))
+    assert left > 0  # Some were killed in the middle, and what they left
     variables = {
         name: tf.Variable(tf.zeros([size], tf.int64))
         for name, size in (('large', 20_000), ('small', 1))
@@ -503,6 +550,7 @@ def test_killed_at_any_moment_of_a_save(tmp_path, nothing_left):
     saver = Saver(tmp_path, variables, keep=2)
     said = []
     step = saver.restore(warn=said.append)
+    assert not any(name.startswith('.') for name in os.listdir(tmp_path))
     assert step in (saved, saved + 1) and not said
     assert holds(variables, step)
     saver.save(step + 1)
