@@ -355,6 +355,7 @@ def _remove_if_empty(directory: pathlib.Path) -> None:
     """Leave nothing of a run that a mistake in its settings ended."""
     with contextlib.suppress(OSError):
         directory.rmdir()
+        directory.parent.rmdir()
 
 
 def _title(config: AttrDict) -> str:

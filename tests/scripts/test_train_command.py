@@ -179,6 +179,9 @@ def test_sigterm_while_starting(start, home):
     output, problems = finish(process, workers)
     assert (process.returncode, problems) == (143, '')
     assert 'SIGTERM: saving; once more to exit at once.\n' in output
+    assert output.endswith(
+        'logdir/now-debug has learnt nothing yet; give its timestamp to go on\n'
+    )
 
 
 def test_second_ctrl_c_exits_at_once(start, configs_file):
@@ -259,9 +262,20 @@ def mistake(home, capfd):
         (['--config=debug', '--logdir=/proc/none'], 'Cannot write to /proc/no'),
     ],
 )  # fmt: skip
-def test_mistake_is_one_line(mistake, arguments, message):
+def test_mistake_is_one_line_and_leaves_nothing(
+    mistake, home, arguments, message
+):
     arguments = [*arguments, '--noenv_processes']
     assert message in mistake(*arguments)
+    assert message in mistake(*arguments, '--timestamp=now')
+    assert not list(home.iterdir())
+
+
+def test_mistake_leaves_the_other_runs(mistake, home):
+    (home / 'logdir').mkdir()
+    (home / 'logdir' / 'notes.txt').write_text('Mine.')
+    mistake('--config=debug', '--set', 'env=CartPole')
+    assert [path.name for path in home.rglob('*')] == ['logdir', 'notes.txt']
 
 
 def test_mistakes_in_files_of_configs_are_one_line(mistake, tmp_path):
