@@ -1,7 +1,7 @@
 """What algorithms share that learn from rollouts of their own policy."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -85,7 +85,7 @@ class OnPolicy(Algorithm):
         critic_device: str | None = None,
     ):
         super().__init__()
-        require_choice('learning_rate_schedule', SCHEDULES, config)
+        errors.require_choice('learning_rate_schedule', SCHEDULES, config)
         self.config = config
         self.policy = policy.define(
             networks.policy, observ_space, action_space, config
@@ -334,15 +334,6 @@ class OnPolicy(Algorithm):
             'learning_rate': self.config.learning_rate
             * self.learning_rate_scale(rollout),
         }
-
-
-def require_choice(name: str, choices: Sequence[str], config: AttrDict) -> None:
-    """Refuse a setting that is none of the choices."""
-    if config[name] not in choices:
-        raise errors.ConfigError(
-            f'The setting {name!r} is one of {", ".join(choices)}, not '
-            f'{config[name]!r}.'
-        )
 
 
 def require_minibatches(name: str, network: Any, config: AttrDict) -> None:

@@ -23,6 +23,9 @@ def default() -> AttrDict:
         # Steps after which an episode is cut off, where the environment does
         # not do so earlier.
         max_length=1000,
+        # What becomes of observations beyond the bounds of their space:
+        # 'ignore', 'clip' or 'error'. Some spaces promise too much.
+        observ_bounds='ignore',
         # Number of environments that step together.
         num_agents=8,
         # Number of worker processes; None is one per core.

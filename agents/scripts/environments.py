@@ -31,6 +31,9 @@ PACKAGES = {
     'gymnasium.envs.tabular': 'jax',
 }
 
+# What may become of observations beyond the bounds of their space.
+BOUNDS = 'ignore', 'clip', 'error'
+
 # What environments are for, so that their seeds differ.
 TRAIN, EVAL, VIDEO = range(3)
 
@@ -49,7 +52,11 @@ def constructor(
     if render_mode:
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else _spec(config.env)
-    return functools.partial(_make, env, kwargs, config.max_length)
+    make = functools.partial(_make, env, kwargs, config.max_length)
+    if config.observ_bounds == 'ignore':
+        return make
+    errors.require_choice('observ_bounds', BOUNDS, config)
+    return lambda: wrappers.BoundObserv(make(), config.observ_bounds)
 
 
 def is_native(config: AttrDict) -> bool:
@@ -65,6 +72,8 @@ def is_native(config: AttrDict) -> bool:
 
 def native(config: AttrDict) -> Any:
     """Make the environment of a configuration that is written in TensorFlow."""
+    # Whose observations nobody looks at on their way.
+    errors.require_choice('observ_bounds', BOUNDS[:1], config)
     kind = config.env
     if isinstance(kind, str):
         kind = registry.find(kind.removeprefix(IN_GRAPH))

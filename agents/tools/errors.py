@@ -1,7 +1,8 @@
 """The errors that are a user's to mend, told in one clear message."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 
 class UserError(Exception):
@@ -28,3 +29,14 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(str(name), list(choices), n=1)
     return f'; did you mean {close[0]!r}?' if close else '.'
+
+
+def require_choice(
+    name: str, choices: Sequence[str], config: Mapping[str, Any]
+) -> None:
+    """Refuse a setting that is none of the choices."""
+    if config[name] not in choices:
+        raise ConfigError(
+            f'The setting {name!r} is one of {", ".join(choices)}, not '
+            f'{config[name]!r}.'
+        )

@@ -17,6 +17,7 @@ from agents.tools.external_process import ExternalProcess
 __all__ = [
     'ActionRepeat',
     'AutoReset',
+    'BoundObserv',
     'CacheSpaces',
     'ClipAction',
     'ConvertTo32Bit',
@@ -42,6 +43,52 @@ class LimitDuration(gym.wrappers.TimeLimit):
 
     def __init__(self, env: gym.Env, duration: int):
         super().__init__(env, max_episode_steps=duration)
+
+
+class BoundObserv(gym.ObservationWrapper):
+    """Watches over the bounds that a space promises for observations.
+
+    Args:
+        env: The environment.
+        policy: What becomes of values beyond the bounds: 'clip' moves them to
+            the nearest bound, 'error' raises an error.
+    """
+
+    def __init__(self, env: gym.Env, policy: str):
+        super().__init__(env)
+        if policy not in ('clip', 'error'):
+            raise ValueError(
+                f"The policy for bounds is 'clip' or 'error', not {policy!r}."
+            )
+        self._policy = policy
+
+    def observation(self, observation: Any) -> Any:
+        return self._within(self.observation_space, observation)
+
+    def _within(self, space: gym.Space, observ: Any) -> Any:
+        match space:
+            case gym.spaces.Dict():
+                return {k: self._within(space[k], observ[k]) for k in space}
+            case gym.spaces.Tuple():
+                pairs = zip(space, observ, strict=True)
+                return tuple(self._within(*pair) for pair in pairs)
+            case gym.spaces.Box():
+                return self._within_box(space, np.asarray(observ))
+        return observ
+
+    def _within_box(
+        self, space: gym.spaces.Box, observ: np.ndarray
+    ) -> np.ndarray:
+        outside = (observ < space.low) | (observ > space.high)
+        if not outside.any():
+            return observ
+        if self._policy == 'clip':
+            return np.clip(observ, space.low, space.high).astype(observ.dtype)
+        place = tuple(int(index) for index in np.argwhere(outside)[0])
+        raise ValueError(
+            f'The observation is {observ[place]} at {place}, where its space '
+            f'has the bounds {space.low[place]} and {space.high[place]}.'
+        )
 
 
 class ActionRepeat(gym.Wrapper):

@@ -250,3 +250,30 @@ def test_environments_of_mujoco_are_quiet(start, tmp_path, monkeypatch, capfd):
     batch.close()
     assert capfd.readouterr() == ('', '')
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('policy', ['ignore', 'clip', 'error'])
+def test_observations_beyond_the_bounds(start, counter, policy):
+    settings = config(
+        env=counter,
+        env_kwargs={'sizes': {'a': 20.0, 'deep': {'b': 2.0}}},
+        observ_bounds=policy,
+    )
+    batch = start(environments.constructor(settings))
+    if policy == 'error':
+        with pytest.raises(errors.EnvError, match=r'is 20.0 at \(0,\), where'):
+            batch.reset()
+    else:
+        first = 9.0 if policy == 'clip' else 20.0
+        assert batch.reset().tolist() == [[first, 2.0]]
+        assert batch.step(np.zeros(1, int))[0].tolist() == [[first, 2.0]]
+
+
+def test_policy_for_bounds_is_a_choice():
+    message = "'observ_bounds' is one of ignore, clip, error, not 'warn'"
+    with pytest.raises(errors.ConfigError, match=message):
+        environments.constructor(config(observ_bounds='warn'))
+    with pytest.raises(errors.ConfigError, match='is one of ignore, not'):
+        environments.native(
+            config(env='in_graph:CartPole-v1', observ_bounds='clip')
+        )

@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing import event_accumulator
 
 from agents.scripts import settings, utility
 from agents.scripts.train import train
-from agents.tools import errors, records
+from agents.tools import errors, records, saver
 from agents.tools.backend import tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')
@@ -326,6 +326,21 @@ def test_what_was_learnt_before_an_error_is_saved(
     assert 'Environment 0 raised an error in step' in str(info.value)
     assert 'ArithmeticError: It broke.' in str(info.value)
     assert utility.last_checkpoint(tmp_path) == 20
+
+
+def test_failing_to_save_does_not_hide_what_went_wrong_first(
+    tiny, tmp_path, fragile, monkeypatch
+):
+    monkeypatch.setattr(saver, 'PAUSE_SECONDS', 0.0)
+    console, told = listener()
+    config = tiny(env=fragile, env_kwargs={'last': 14}, checkpoint_every=9)
+    scores = train(config, tmp_path, env_processes=False, say=console)
+    next(scores)
+    (tmp_path / 'checkpoints').write_text('In the way.')
+    with pytest.raises(errors.EnvError, match='It broke'):
+        list(scores)
+    assert told[-1].startswith('checkpoint The checkpoint')
+    assert 'cannot be written' in told[-1]
 
 
 def test_error_at_the_start_leaves_nothing(nothing_left, tiny, tmp_path):

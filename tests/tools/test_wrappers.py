@@ -64,6 +64,7 @@ def test_grid_is_as_said():
 MADE = {
     'AutoReset': wrappers.AutoReset,
     'ActionRepeat': lambda env: wrappers.ActionRepeat(env, 2),
+    'BoundObserv': lambda env: wrappers.BoundObserv(env, 'error'),
     'CacheSpaces': wrappers.CacheSpaces,
     'ClipAction': wrappers.ClipAction,
     'ConvertTo32Bit': wrappers.ConvertTo32Bit,
@@ -108,6 +109,59 @@ def test_clip_action():
     assert clipped.step(-action)[1] == pytest.approx(-0.1)
     assert clipped.step(action / 10)[1] == pytest.approx(-0.025)
     assert clipped.action_space == gym.spaces.Box(-np.inf, np.inf, (1,))
+
+
+BOUNDED = gym.spaces.Dict(
+    {
+        'box': gym.spaces.Box(
+            np.float32([-1, 0]), np.float32([1, np.inf]), dtype=np.float32
+        ),
+        'pair': gym.spaces.Tuple(
+            [gym.spaces.Discrete(2), gym.spaces.Box(0, 9, (), np.uint8)]
+        ),
+    }
+)
+
+
+def bounded(policy, box, number):
+    observ = {'box': np.float32(box), 'pair': (1, np.uint8(number))}
+    return wrappers.BoundObserv(transformed(observ, BOUNDED), policy)
+
+
+@pytest.mark.parametrize('policy', ['clip', 'error'])
+def test_bound_observ_leaves_what_is_within(policy):
+    observ, _ = bounded(policy, [-1, 1e30], 9).reset()
+    assert observ['box'].tolist() == [-1, np.float32(1e30)]
+    assert observ['pair'] == (1, 9)
+
+
+def test_bound_observ_clips():
+    env = bounded('clip', [1.5, -0.5], 12)
+    for observ in (env.reset()[0], env.step(UP)[0]):
+        assert observ['box'].tolist() == [1, 0]
+        assert observ['pair'] == (1, 9)
+        assert observ['box'].dtype == np.float32
+        assert observ['pair'][1].dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    ('box', 'number', 'message'),
+    [
+        ([0, -0.5], 0, r'is -0.5 at \(1,\), where .* bounds 0.0 and inf'),
+        ([1.5, 0], 0, r'is 1.5 at \(0,\), where .* bounds -1.0 and 1.0'),
+        ([0, 0], 10, r'is 10 at \(\), where .* bounds 0 and 9'),
+    ],
+)
+def test_bound_observ_raises(box, number, message):
+    env = bounded('error', box, number)
+    for call in (env.reset, lambda: env.step(UP)):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_bound_observ_refuses_other_policies():
+    with pytest.raises(ValueError, match="'clip' or 'error', not 'ignore'"):
+        wrappers.BoundObserv(cliff(), 'ignore')
 
 
 def test_limit_duration():

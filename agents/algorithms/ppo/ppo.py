@@ -6,7 +6,7 @@ from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.algorithms.ppo import losses
 from agents.parts import distributions, minibatches, returns, sequences
-from agents.tools import state
+from agents.tools import errors, state
 from agents.tools.backend import compiled, tf
 
 SURROGATES = 'clip', 'penalty'
@@ -22,7 +22,7 @@ class PPO(OnPolicy):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        on_policy.require_choice('surrogate', SURROGATES, self.config)
+        errors.require_choice('surrogate', SURROGATES, self.config)
         for network in (self.policy.network, self.critic.network):
             on_policy.require_minibatches('batch_size', network, self.config)
         self._penalty = tf.Variable(
