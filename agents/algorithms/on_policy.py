@@ -179,21 +179,21 @@ class OnPolicy(Algorithm):
             rollout: What to learn from.
             learn_policy: Improves the policy; returns its `loss`,
                 `gradient_norm`, `skipped` and other numbers for the log.
-            batch_size: Rows of a minibatch for the critic.
+            batch_size: Steps of a minibatch for the critic.
             epochs: Passes over the rollout for the critic.
         """
-        policy, value = together(
+        metrics, value = together(
             lambda: learn_policy(rollout),
             lambda: self._learn_value(rollout, batch_size, epochs),
         )
-        skipped = policy.pop('skipped') + value['skipped']
+        skipped = metrics.pop('skipped') + value['skipped']
         return {
-            'policy_loss': policy.pop('loss'),
+            'policy_loss': metrics.pop('loss'),
             'value_loss': value['loss'],
-            'policy_gradient_norm': policy.pop('gradient_norm'),
+            'policy_gradient_norm': metrics.pop('gradient_norm'),
             'value_gradient_norm': value['gradient_norm'],
             'skipped': tf.cast(skipped, tf.float32),
-            **policy,
+            **metrics,
         }
 
     @compiled

@@ -32,7 +32,7 @@ PACKAGES = {
 }
 
 # What may become of observations beyond the bounds of their space.
-BOUNDS = 'ignore', 'clip', 'error'
+BOUNDS = 'ignore', *wrappers.BoundObserv.CHOICES
 
 # What environments are for, so that their seeds differ.
 TRAIN, EVAL, VIDEO = range(3)
@@ -49,14 +49,13 @@ def constructor(
     kwargs = dict(config.env_kwargs)
     if is_native(config):
         return functools.partial(_make, _as_gym(config), {}, config.max_length)
+    errors.require_choice('observ_bounds', BOUNDS, config)
     if render_mode:
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else _spec(config.env)
-    make = functools.partial(_make, env, kwargs, config.max_length)
-    if config.observ_bounds == 'ignore':
-        return make
-    errors.require_choice('observ_bounds', BOUNDS, config)
-    return lambda: wrappers.BoundObserv(make(), config.observ_bounds)
+    return functools.partial(
+        _make, env, kwargs, config.max_length, config.observ_bounds
+    )
 
 
 def is_native(config: AttrDict) -> bool:
@@ -72,8 +71,11 @@ def is_native(config: AttrDict) -> bool:
 
 def native(config: AttrDict) -> Any:
     """Make the environment of a configuration that is written in TensorFlow."""
-    # Whose observations nobody looks at on their way.
-    errors.require_choice('observ_bounds', BOUNDS[:1], config)
+    if config.observ_bounds != 'ignore':
+        raise errors.ConfigError(
+            "The setting 'observ_bounds' is for environments in processes; "
+            'nothing comes between one in the graph and its policy.'
+        )
     kind = config.env
     if isinstance(kind, str):
         kind = registry.find(kind.removeprefix(IN_GRAPH))
@@ -138,9 +140,22 @@ def _make(
     env: Callable[..., gym.Env] | gym.envs.registration.EnvSpec,
     kwargs: dict,
     max_length: int,
+    observ_bounds: str = 'ignore',
 ) -> gym.Env:
     if 'render_mode' in kwargs:
         headless.prepare()
+    made = _make_limited(env, kwargs, max_length)
+    if observ_bounds == 'ignore':
+        return made
+    return wrappers.BoundObserv(made, observ_bounds)
+
+
+def _make_limited(
+    env: Callable[..., gym.Env] | gym.envs.registration.EnvSpec,
+    kwargs: dict,
+    max_length: int,
+) -> gym.Env:
+    """Make an environment that truncates its episodes."""
     if callable(env):
         _quiet_mujoco()
         return wrappers.LimitDuration(env(**kwargs), max_length)

@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import inspect
 import io
+import os
 import pathlib
 import sys
 import traceback
@@ -105,6 +106,12 @@ def save_config(
     (directory / CONFIG_FILE).write_text(text.getvalue())
 
 
+def require_plain(config: Mapping[str, Any]) -> None:
+    """Refuse values that `save_config` cannot write."""
+    for value in config.values():
+        _plain(value)
+
+
 def load_config(directory: pathlib.Path) -> AttrDict:
     """Read the values that `save_config` wrote; runs no code."""
     path = pathlib.Path(directory) / CONFIG_FILE
@@ -127,7 +134,7 @@ def load_config(directory: pathlib.Path) -> AttrDict:
 
 def is_run(directory: pathlib.Path) -> bool:
     """Whether a directory holds a run."""
-    return (directory / CONFIG_FILE).exists()
+    return os.path.exists(directory / CONFIG_FILE)  # Even of any length.
 
 
 def restored(config: AttrDict, directory: pathlib.Path) -> AttrDict:

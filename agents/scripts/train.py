@@ -5,7 +5,6 @@ python -m agents.scripts.train --config=pendulum
 
 import argparse
 import contextlib
-import datetime
 import math
 import pathlib
 import sys
@@ -19,10 +18,11 @@ from agents.scripts import (
     environments,
     interrupts,
     plan,
+    run_directory,
     settings,
     utility,
 )
-from agents.tools import errors
+from agents.tools import checkpoints, errors
 from agents.tools.attr_dict import AttrDict
 
 if TYPE_CHECKING:  # These import TensorFlow.
@@ -60,7 +60,9 @@ def train(
     status.say('plan', plan.describe(config, phases))
     with contextlib.ExitStack() as stack:
         if logdir:
-            stack.enter_context(utility.locked(logdir))
+            settings.require_plain(config)
+            stack.enter_context(run_directory.locked(logdir))
+            checkpoints.clear_up(pathlib.Path(logdir) / utility.CHECKPOINTS)
         envs = _start(config, env_processes, logdir, status)
         for env in envs:
             stack.callback(env.close)
@@ -73,15 +75,15 @@ def train(
         loop = _define_loop(graph, config, phases, status, began)
         saver = None
         if logdir:
-            utility.save_spaces(envs[0], logdir)
             variables = {**graph.variables, 'step': loop.step}
-            saver = utility.define_saver(variables, logdir)
+            saver = utility.define_saver(variables, logdir, place='step')
             restored = saver.restore(
                 warn=lambda text: status.say('checkpoint', text)
             )
             _require_place(loop, restored, phases)
             # Not before, so that a mistake does not become part of the run.
             settings.save_config(config, logdir)
+            utility.save_spaces(envs[0], logdir)
             loop.records = stack.enter_context(
                 utility.define_records(logdir, loop.clock())
             )
@@ -95,17 +97,22 @@ def _run(
     loop: 'Loop', saver: 'Saver | None', phases: plan.Plan, status: '_Status'
 ) -> Iterator['Score']:
     """Run the loop; however that ends, what has been learnt is saved."""
+    failure: BaseException | None = None
     try:
         for score in loop.run(saver, phases.last_step):
             status.report(score.report)
             yield score
+    except (errors.Cancelled, GeneratorExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        failure = error
+        raise
     finally:
-        first = sys.exc_info()[1]
         try:
             if saver and loop.clock():
                 saver.save(loop.clock())
         except errors.UserError as error:
-            if not isinstance(first, errors.UserError):
+            if failure is None:
                 raise
             # Said rather than raised, which would hide what went wrong first.
             status.say('checkpoint', str(error))
@@ -254,8 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     terminal = console.on_terminal()
     with interrupts.Interrupts() as signals, contextlib.ExitStack() as stack:
         try:
-            directory, config = _open(options, terminal)
-            stack.callback(_remove_if_empty, directory)
+            directory, config = _open(options, terminal, stack)
             for _ in train(
                 config,
                 directory,
@@ -309,21 +315,27 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _open(
-    options: argparse.Namespace, terminal: console.Console
+    options: argparse.Namespace,
+    terminal: console.Console,
+    stack: contextlib.ExitStack,
 ) -> tuple[pathlib.Path, AttrDict]:
     """The directory of the run and its settings, told on the terminal."""
     config = settings.find_config(options.config)()
     name = options.config.rpartition(':')[2]
-    directory = pathlib.Path(options.logdir) / f'{options.timestamp}-{name}'
+    directory, resumed = None, False
+    if options.timestamp:
+        directory = pathlib.Path(options.logdir) / f'{options.timestamp}-{name}'
+        resumed = settings.is_run(directory)
+    if directory and resumed:
+        config = settings.restored(config, directory)
     overrides = [*options.set]
     if options.seed is not None:
         overrides.append(f'seed={options.seed}')
-    resumed = options.timestamp is not None and settings.is_run(directory)
-    if resumed:
-        config = settings.restored(config, directory)
     changed = settings.override(config, overrides)
-    if options.timestamp is None:
-        directory = _claim_directory(options.logdir, name)
+    if directory is None:
+        directory = stack.enter_context(
+            run_directory.claimed(options.logdir, name)
+        )
     terminal.say('agents', f'{name}: {_title(changed)}, seed {changed.seed}')
     terminal.say('run', f'{directory} ({"resumed" if resumed else "new"})')
     if options.timestamp and not resumed:
@@ -332,30 +344,6 @@ def _open(
         if resumed and config[key] != changed[key]:
             terminal.say('', f'{key}: {config[key]} → {changed[key]}')
     return directory, changed
-
-
-def _claim_directory(logdir: str, name: str) -> pathlib.Path:
-    """Make one named after the time, or the next that no other run has."""
-    now = datetime.datetime.now()
-    while True:
-        directory = pathlib.Path(logdir) / f'{now:%Y%m%dT%H%M%S}-{name}'
-        try:
-            directory.mkdir(parents=True)
-        except FileExistsError:
-            now += datetime.timedelta(seconds=1)
-        except OSError as error:
-            raise errors.ConfigError(
-                f'Cannot write to {logdir}: {error}.'
-            ) from error
-        else:
-            return directory
-
-
-def _remove_if_empty(directory: pathlib.Path) -> None:
-    """Leave nothing of a run that a mistake in its settings ended."""
-    with contextlib.suppress(OSError):
-        directory.rmdir()
-        directory.parent.rmdir()
 
 
 def _title(config: AttrDict) -> str:

@@ -1,18 +1,17 @@
 """What the scripts share: from a configuration to a graph and to files."""
 
 import contextlib
-import fcntl
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from agents import algorithms, tools
 from agents.scripts import environments
-from agents.tools import compile_cache, errors, spaces, wire
+from agents.tools import checkpoints, compile_cache, errors, spaces, wire
 from agents.tools.attr_dict import AttrDict
 
 if TYPE_CHECKING:  # These import TensorFlow.
@@ -131,7 +130,10 @@ def define_simulation_graph(
 
 
 def define_saver(
-    variables: Mapping[str, Any], logdir: Path, partial: bool = False
+    variables: Mapping[str, Any],
+    logdir: Path,
+    partial: bool = False,
+    place: str | None = None,
 ) -> 'Saver':
     """Make the saver of a run, see `agents.tools.saver`.
 
@@ -145,20 +147,16 @@ def define_saver(
         for name, variable in variables.items()
         if not re.match(r'algo/(memory|log|kl)(/|$)|\w+/seed$', name)
     }
-    return Saver(pathlib.Path(logdir) / CHECKPOINTS, kept, partial=partial)
+    directory = pathlib.Path(logdir) / CHECKPOINTS
+    return Saver(directory, kept, partial=partial, place=place)
 
 
 def last_checkpoint(logdir: Path | None) -> int | None:
     """The training step of the last checkpoint of a run, without TensorFlow."""
-    if logdir is None or not (pathlib.Path(logdir) / CHECKPOINTS).is_dir():
+    if logdir is None:
         return None
-    names = [
-        path.name for path in (pathlib.Path(logdir) / CHECKPOINTS).iterdir()
-    ]
-    return max(
-        [int(name) for name in names if re.fullmatch(r'[0-9]{12,}', name)],
-        default=None,
-    )
+    steps = checkpoints.steps(pathlib.Path(logdir) / CHECKPOINTS)
+    return steps[-1] if steps else None
 
 
 @contextlib.contextmanager
@@ -168,45 +166,6 @@ def define_records(logdir: Path, step: int) -> Iterator['Records']:
 
     with contextlib.closing(Records(logdir, step)) as records:
         yield records
-
-
-@contextlib.contextmanager
-def locked(logdir: Path) -> Iterator[None]:
-    """Make the directory of a run and refuse it to others meanwhile.
-
-    The lock is the kernel's, so that it goes with the process. A directory that
-    nothing has been written into is removed again.
-    """
-    lock = pathlib.Path(logdir) / 'lock'
-    made = [path for path in lock.parents if not path.exists()]
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        file = lock.open('w')
-    except OSError as error:
-        raise errors.ConfigError(
-            f'Cannot write to {logdir}: {error}.'
-        ) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise errors.ConfigError(
-                f'Another process is training in {logdir}. Wait for it, or '
-                'choose another --timestamp.'
-            ) from None
-        try:
-            yield
-        finally:
-            if list(lock.parent.iterdir()) == [lock]:
-                lock.unlink()
-                _remove_empty(made)
-
-
-def _remove_empty(directories: Sequence[pathlib.Path]) -> None:
-    """Remove directories, each before the one that it is in."""
-    with contextlib.suppress(OSError):  # Somebody else uses it by now.
-        for directory in directories:
-            directory.rmdir()
 
 
 def save_spaces(batch_env: Any, logdir: Path) -> None:

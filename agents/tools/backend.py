@@ -153,14 +153,15 @@ _THREAD = threading.local()
 
 
 def keep_thread() -> None:
-    """Let Python remember the thread of TensorFlow's that is calling.
+    """Let Python remember the calling thread, which is one of TensorFlow's.
 
-    It makes a record of a thread that is not its own, with memory to call
-    functions in, for each call, and throws both away after it. With workers
-    beside it on the same cores that takes as long as an environment's step.
+    Otherwise Python makes a record of the thread for each call, with memory to
+    run functions in, and throws both away after it. With workers beside it on
+    the same cores that takes as long as the step of an environment.
     """
     if not hasattr(_THREAD, 'kept'):
-        ctypes.pythonapi.PyGILState_Ensure()  # Never released.
+        # Never released, as the thread lives as long as the process.
+        ctypes.pythonapi.PyGILState_Ensure()
         _THREAD.kept = True
 
 

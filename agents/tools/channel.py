@@ -29,9 +29,12 @@ EXCEPTION = b'e'  # Payload: text; the worker is over.
 # dozen environments, and short enough not to be felt by others.
 AWAKE_SECONDS = 1e-3
 
-# How long another process may keep the core before one rather sleeps at once.
-# For how long: it doubles, up to the longest, whenever that happens again soon.
+# A process that was without a core for longer than this, while there was a
+# message for it, had better sleep.
 LATE_SECONDS = 2e-3
+
+# For how long it then does not stay awake: from the first to the last, doubled
+# each time that it happens again within so many seconds.
 ASLEEP_SECONDS = 0.03, 1.0
 SOON_SECONDS = 0.3
 
@@ -100,7 +103,10 @@ class Readable:
     def wait(self, timeout: float | None = None) -> list[int]:
         """The descriptors that are readable, none after so many seconds."""
         now = time.perf_counter()
-        give_up = now + AWAKE_SECONDS
+        awake = (
+            AWAKE_SECONDS if timeout is None else min(AWAKE_SECONDS, timeout)
+        )
+        give_up = now + awake
         while self._awake_from <= now < give_up:
             if ready := self._poll.poll(0):
                 return [descriptor for descriptor, _ in ready]

@@ -1,28 +1,15 @@
 """Checkpoints that are complete, or not there at all."""
 
-import hashlib
-import json
-import os
 import pathlib
-import re
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from agents.tools import errors
+from agents.tools import checkpoints, errors
 from agents.tools.backend import tf
-
-MANIFEST = 'manifest.json'
-BUNDLE = 'variables'
-
-# The variable that tells where the loop is, and the ending of a checkpoint's
-# name while another takes its place.
-PLACE = 'step'
-REPLACED = '.replaced'
 
 # How often to try to write a checkpoint, and the time between.
 TRIES = 3
@@ -32,17 +19,16 @@ PAUSE_SECONDS = 0.5
 class Saver:
     """Saves variables by name and restores them.
 
-    A checkpoint is a directory named after the step. It holds a TensorFlow
-    bundle and a manifest with the length and the hash of every file. It is
-    written under another name, forced to the disk and then renamed, so that
-    whatever happens meanwhile, a directory with that name is whole. No part of
-    it is code.
+    How their files stay whole is told in `agents.tools.checkpoints`.
 
     Args:
         directory: Directory of the checkpoints.
         variables: The variables by name.
         keep: How many checkpoints to keep.
         partial: Whether checkpoints may hold more than these variables.
+        place: Name of the variable that tells where the loop is. A checkpoint
+            from within an evaluation has the same number of training steps as
+            that after it, by which it is replaced.
     """
 
     def __init__(
@@ -51,18 +37,17 @@ class Saver:
         variables: Mapping[str, tf.Variable],
         keep: int = 5,
         partial: bool = False,
+        place: str | None = None,
     ):
         self._directory = pathlib.Path(directory)
         self._variables = dict(variables)
         self._keep = max(keep, 2)
         self._partial = partial
+        self._place = place
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints there are, in order."""
-        if not self._directory.exists():
-            return []
-        names = [path.name for path in self._directory.iterdir()]
-        return sorted(int(n) for n in names if re.fullmatch('[0-9]{12,}', n))
+        return checkpoints.steps(self._directory)
 
     def save(self, step: int) -> pathlib.Path:
         """Write a checkpoint; the oldest make room only once it is whole."""
@@ -72,7 +57,8 @@ class Saver:
         self._require_finite()
         for attempt in range(1, TRIES + 1):
             try:
-                self._commit(final)
+                with checkpoints.replacing(final) as new:
+                    self._write(new)
                 break
             except OSError as error:
                 if attempt == TRIES:
@@ -81,7 +67,6 @@ class Saver:
                         'Those written before are intact.'
                     ) from error
                 time.sleep(PAUSE_SECONDS)
-        verify(final)
         # Those of later steps were found to be damaged when it was resumed.
         older = [other for other in self.steps() if other < step]
         for old in older[: 1 - self._keep]:
@@ -102,13 +87,11 @@ class Saver:
         Returns:
             The step, or None if there are no checkpoints.
         """
-        if not self._partial:  # Others only look, and perhaps meanwhile.
-            _clear_up(self._directory)
         steps = self.steps() if step is None else [step]
         for candidate in reversed(steps):
             path = self._path(candidate)
             try:
-                verify(path)
+                checkpoints.verify(path)
             except errors.UserError as error:
                 if step is not None or candidate == steps[0]:
                     raise
@@ -119,19 +102,17 @@ class Saver:
         return None
 
     def _path(self, step: int) -> pathlib.Path:
-        return self._directory / f'{step:012d}'
+        return checkpoints.path_of(self._directory, step)
 
     def _is_current(self, path: pathlib.Path) -> bool:
-        """Whether a checkpoint is whole and the loop is still where it was.
-
-        One that was written during an evaluation has the same number of
-        training steps as that after it.
-        """
-        if not _is_whole(path):
+        """Whether a checkpoint is whole and the loop still where it was."""
+        if not checkpoints.is_whole(path):
             return False
-        reader = tf.train.load_checkpoint(str(path / BUNDLE))
-        place = self._variables.get(PLACE)
-        return place is None or reader.get_tensor(PLACE) == int(place)
+        if self._place is None:
+            return True
+        reader = _reader(path)
+        place = self._variables[self._place]
+        return reader.get_tensor(self._place) == place.numpy()
 
     def _require_finite(self) -> None:
         for name, variable in self._variables.items():
@@ -141,42 +122,20 @@ class Saver:
                     'not saved. The checkpoints written before are intact.'
                 )
 
-    def _commit(self, final: pathlib.Path) -> None:
-        """Write under another name and rename once all is on the disk."""
-        temporary = self._directory / f'.{final.name}.{os.getpid()}'
-        try:
-            # Perhaps left by a killed process that had the same number.
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            self._write(temporary)
-            _replace(final, temporary)
-            _sync(self._directory)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-    def _write(self, directory: pathlib.Path) -> None:
+    def _write(self, path: pathlib.Path) -> None:
         names = sorted(self._variables)
         try:
             tf.raw_ops.SaveV2(
-                prefix=str(directory / BUNDLE),
+                prefix=str(path / checkpoints.BUNDLE),
                 tensor_names=names,
                 shape_and_slices=[''] * len(names),
                 tensors=[self._variables[name].read_value() for name in names],
             )
         except tf.errors.OpError as error:
             raise OSError(error.message) from error
-        files = {
-            path.name: {'bytes': path.stat().st_size, 'sha256': _hash(path)}
-            for path in sorted(directory.iterdir())
-        }
-        manifest = directory / MANIFEST
-        manifest.write_text(json.dumps({'files': files}, indent=2))
-        for path in (*directory.iterdir(), directory):
-            _sync(path)
 
-    def _read(self, directory: pathlib.Path) -> None:
-        prefix = str(directory / BUNDLE)
-        reader = tf.train.load_checkpoint(prefix)
+    def _read(self, path: pathlib.Path) -> None:
+        reader = _reader(path)
         shapes = reader.get_variable_to_shape_map()
         dtypes = reader.get_variable_to_dtype_map()
         stored = {
@@ -190,63 +149,21 @@ class Saver:
         }
         if stored != expected:
             raise errors.ConfigError(
-                f'The checkpoint {directory} does not fit the configuration:\n'
+                f'The checkpoint {path} does not fit the configuration:\n'
                 f'{_difference(stored, expected)}'
             )
+        try:
+            values = {name: reader.get_tensor(name) for name in expected}
+        except (tf.errors.OpError, RuntimeError) as error:
+            raise errors.UserError(
+                f'The checkpoint {path} changed while it was read; try again.'
+            ) from error
         for name, variable in self._variables.items():
-            variable.assign(reader.get_tensor(name))
+            variable.assign(values[name])
 
 
-def verify(directory: pathlib.Path) -> None:
-    """Raise an error unless every file of a checkpoint is as it was written."""
-    try:
-        manifest = json.loads((directory / MANIFEST).read_text())
-        files = manifest['files']
-        for name, expected in files.items():
-            path = directory / pathlib.PurePath(name).name
-            found = {'bytes': path.stat().st_size, 'sha256': _hash(path)}
-            if found != expected:
-                raise ValueError(f'{name} has changed')
-        if f'{BUNDLE}.index' not in files:
-            raise ValueError('it lists no variables')
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise errors.UserError(
-            f'The checkpoint {directory} is not whole: {error}.'
-        ) from error
-
-
-def _is_whole(directory: pathlib.Path) -> bool:
-    try:
-        verify(directory)
-    except errors.UserError:
-        return False
-    return True
-
-
-def _replace(final: pathlib.Path, new: pathlib.Path) -> None:
-    """Give a checkpoint its name; one that has it is kept until then."""
-    replaced = final.with_name(f'{final.name}{REPLACED}')
-    if _is_whole(final):
-        final.rename(replaced)
-    elif final.exists():  # Damaged, but to be seen.
-        final.rename(
-            tempfile.mkdtemp('.damaged', f'{final.name}.', final.parent)
-        )
-    new.rename(final)
-    shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _clear_up(directory: pathlib.Path) -> None:
-    """Do what is left where a process was killed within `Saver.save`."""
-    for replaced in directory.glob(f'*{REPLACED}'):
-        final = replaced.with_name(replaced.name.removesuffix(REPLACED))
-        if final.exists():
-            shutil.rmtree(replaced)
-        else:
-            replaced.rename(final)
-    for path in directory.glob('.*'):
-        if re.fullmatch(r'\.[0-9]{12,}\.[0-9]+', path.name):
-            shutil.rmtree(path)
+def _reader(path: pathlib.Path) -> Any:
+    return tf.train.load_checkpoint(str(path / checkpoints.BUNDLE))
 
 
 def _difference(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
@@ -258,16 +175,3 @@ def _difference(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
                 f'  {name}: {there}, expected {expected.get(name, "none")}'
             )
     return '\n'.join(lines)
-
-
-def _hash(path: pathlib.Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _sync(path: pathlib.Path) -> None:
-    """Force a file or the entries of a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

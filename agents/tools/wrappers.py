@@ -48,47 +48,68 @@ class LimitDuration(gym.wrappers.TimeLimit):
 class BoundObserv(gym.ObservationWrapper):
     """Watches over the bounds that a space promises for observations.
 
+    What does not fit the space otherwise, by its shape for example, or is not
+    finite, is left to the batch to refuse.
+
     Args:
         env: The environment.
-        policy: What becomes of values beyond the bounds: 'clip' moves them to
+        beyond: What becomes of values beyond the bounds: 'clip' moves them to
             the nearest bound, 'error' raises an error.
     """
 
-    def __init__(self, env: gym.Env, policy: str):
+    CHOICES = 'clip', 'error'
+
+    def __init__(self, env: gym.Env, beyond: str):
         super().__init__(env)
-        if policy not in ('clip', 'error'):
+        if beyond not in self.CHOICES:
             raise ValueError(
-                f"The policy for bounds is 'clip' or 'error', not {policy!r}."
+                f"Values beyond the bounds are for 'clip' or 'error', not "
+                f'{beyond!r}.'
             )
-        self._policy = policy
+        self._beyond = beyond
 
     def observation(self, observation: Any) -> Any:
         return self._within(self.observation_space, observation)
 
-    def _within(self, space: gym.Space, observ: Any) -> Any:
-        match space:
-            case gym.spaces.Dict():
-                return {k: self._within(space[k], observ[k]) for k in space}
-            case gym.spaces.Tuple():
+    def _within(self, space: Any, observ: Any) -> Any:
+        match space, observ:
+            case gym.spaces.Dict(), dict():
+                return {
+                    key: self._within(space.spaces.get(key), part)
+                    for key, part in observ.items()
+                }
+            case gym.spaces.Tuple(), tuple() if len(observ) == len(space):
                 pairs = zip(space, observ, strict=True)
                 return tuple(self._within(*pair) for pair in pairs)
-            case gym.spaces.Box():
-                return self._within_box(space, np.asarray(observ))
+            case gym.spaces.Box(), _:
+                return self._within_box(space, observ)
         return observ
 
-    def _within_box(
-        self, space: gym.spaces.Box, observ: np.ndarray
-    ) -> np.ndarray:
-        outside = (observ < space.low) | (observ > space.high)
+    def _within_box(self, space: gym.spaces.Box, observ: Any) -> Any:
+        with np.errstate(over='ignore'):
+            # In its own type, since the bounds have been rounded to that.
+            value = np.asarray(observ)
+            if space.dtype.kind == 'f' and value.dtype.kind in 'fiub':
+                value = value.astype(space.dtype, copy=False)
+            if value.shape != space.shape or not _is_finite(value):
+                return observ
+        outside = (value < space.low) | (value > space.high)
         if not outside.any():
-            return observ
-        if self._policy == 'clip':
-            return np.clip(observ, space.low, space.high).astype(observ.dtype)
+            return value
+        if self._beyond == 'clip':
+            return np.clip(value, space.low, space.high).astype(value.dtype)
         place = tuple(int(index) for index in np.argwhere(outside)[0])
         raise ValueError(
-            f'The observation is {observ[place]} at {place}, where its space '
+            f'The observation is {value[place]} at {place}, where its space '
             f'has the bounds {space.low[place]} and {space.high[place]}.'
         )
+
+
+def _is_finite(value: np.ndarray) -> bool:
+    """Whether an array is of numbers that fit into 32 bits."""
+    if value.dtype.kind not in 'fiub':
+        return False
+    return bool(np.isfinite(value.astype(np.float32, copy=False)).all())
 
 
 class ActionRepeat(gym.Wrapper):

@@ -2,6 +2,7 @@
 
 import sys
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -269,11 +270,23 @@ def test_observations_beyond_the_bounds(start, counter, policy):
         assert batch.step(np.zeros(1, int))[0].tolist() == [[first, 2.0]]
 
 
+def test_constructor_takes_along_what_it_needs_alone(counter):
+    settings = {'env': counter, 'env_kwargs': {'sizes': {}}}
+    network = [object()] * 10_000
+    sizes = [
+        len(cloudpickle.dumps(environments.constructor(
+            config(**settings, observ_bounds=bounds, network=lambda: network)
+        )))
+        for bounds in environments.BOUNDS
+    ]  # fmt: skip
+    assert max(sizes) < 10_000
+
+
 def test_policy_for_bounds_is_a_choice():
     message = "'observ_bounds' is one of ignore, clip, error, not 'warn'"
     with pytest.raises(errors.ConfigError, match=message):
         environments.constructor(config(observ_bounds='warn'))
-    with pytest.raises(errors.ConfigError, match='is one of ignore, not'):
+    with pytest.raises(errors.ConfigError, match='in processes; nothing'):
         environments.native(
             config(env='in_graph:CartPole-v1', observ_bounds='clip')
         )

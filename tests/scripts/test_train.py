@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from agents.scripts import settings, utility
+from agents.scripts import run_directory, settings, utility
 from agents.scripts.train import train
 from agents.tools import errors, records, saver
 from agents.tools.backend import tf
@@ -68,7 +68,7 @@ def test_nothing_is_left_when_closed_early(nothing_left, tiny, tmp_path):
     next(scores)
     scores.close()
     assert utility.last_checkpoint(tmp_path) == 20
-    with utility.locked(tmp_path):
+    with run_directory.locked(tmp_path):
         pass
 
 

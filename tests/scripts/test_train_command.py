@@ -1,17 +1,19 @@
 """Training on the command line, in processes of their own."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import psutil
 import pytest
 
-from agents.scripts import settings, utility
+from agents.scripts import run_directory, settings, utility
 from agents.scripts.train import main
-from agents.tools import saver
+from agents.tools import checkpoints
 
 TRAIN = [sys.executable, '-m', 'agents.scripts.train']
 
@@ -110,7 +112,7 @@ def whole_checkpoints(directory):
     """The steps of the checkpoints of a run, which can be read."""
     found = sorted((directory / utility.CHECKPOINTS).iterdir())
     for path in found:
-        saver.verify(path)
+        checkpoints.verify(path)
     return [int(path.name) for path in found]
 
 
@@ -171,6 +173,20 @@ def test_ctrl_c_saves_and_can_be_resumed(start, home, checkpoint, eagerly):
     assert main([*LONG, f'--set=steps={end}', '--noenv_processes']) == 0
     assert whole_checkpoints(directory)[-1] == end
     assert checkpoint(directory)['algo/updates'] == end // 200
+
+
+def test_ctrl_c_where_saving_fails(start, home):
+    process, workers = start(COMPILED, *LONG)
+    directory = home / 'logdir' / 'now-debug'
+    while not (directory / utility.CHECKPOINTS).exists():
+        time.sleep(0.01)
+    shutil.rmtree(directory / utility.CHECKPOINTS)
+    (directory / utility.CHECKPOINTS).write_text('In the way.')
+    process.send_signal(signal.SIGINT)
+    output, problems = finish(process, workers)
+    assert process.returncode == 1
+    assert 'stopped' not in output
+    assert re.fullmatch(r'error: .* cannot be written: .*\n', problems)
 
 
 def test_sigterm_while_starting(start, home):
@@ -355,7 +371,7 @@ def test_mistake_in_a_process_of_its_own(home):
 
 
 def test_second_run_in_a_directory_is_refused(mistake, home):
-    with utility.locked(home / 'logdir' / 'now-debug'):
+    with run_directory.locked(home / 'logdir' / 'now-debug'):
         problems = mistake('--config=debug', '--timestamp=now')
     assert 'Another process is training in logdir/now-debug' in problems
 

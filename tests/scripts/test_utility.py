@@ -1,7 +1,4 @@
-"""What the scripts share: locks, spaces and checkpoints of a run."""
-
-import subprocess
-import sys
+"""What the scripts share: spaces and checkpoints of a run."""
 
 import gymnasium as gym
 import numpy as np
@@ -10,72 +7,6 @@ import pytest
 from agents import tools
 from agents.scripts import environments, utility
 from agents.tools import errors
-
-LOCK = """
-import sys
-from agents.scripts import utility
-with utility.locked(sys.argv[1]):
-    print('locked', flush=True)
-    sys.stdin.read()
-"""
-
-
-def lock_elsewhere(directory):
-    """A process that holds the lock of a run."""
-    process = subprocess.Popen(
-        [sys.executable, '-c', LOCK, str(directory)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout.readline() == 'locked\n'
-    return process
-
-
-def test_lock_makes_the_directory(tmp_path):
-    with utility.locked(tmp_path / 'runs' / 'mine'):
-        assert (tmp_path / 'runs' / 'mine').is_dir()
-
-
-def test_run_of_another_process_is_refused_until_it_ends(tmp_path):
-    with lock_elsewhere(tmp_path) as process:
-        with (
-            pytest.raises(errors.ConfigError, match='Another process'),
-            utility.locked(tmp_path),
-        ):
-            pass
-        process.kill()  # Leaves its file, which is no obstacle.
-        process.wait()
-        assert (tmp_path / 'lock').exists()
-        with utility.locked(tmp_path):
-            pass
-
-
-def test_lock_excludes_runs_of_the_same_process(tmp_path):
-    for _ in range(2):
-        with (
-            utility.locked(tmp_path),
-            pytest.raises(errors.ConfigError, match='Another process'),
-            utility.locked(tmp_path),
-        ):
-            pass
-
-
-def test_lock_is_free_after_an_error(tmp_path):
-    with pytest.raises(RuntimeError), utility.locked(tmp_path):
-        raise RuntimeError
-    with utility.locked(tmp_path):
-        pass
-
-
-def test_directory_that_cannot_be_written_is_refused(tmp_path):
-    (tmp_path / 'file').write_text('')
-    with (
-        pytest.raises(errors.ConfigError, match='Cannot write to') as info,
-        utility.locked(tmp_path / 'file' / 'run'),
-    ):
-        pass
-    assert '\n' not in str(info.value)
 
 
 def test_last_checkpoint_is_by_step(tmp_path):

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-import time
+import types
 
 import pytest
 
@@ -88,85 +88,101 @@ def test_other_end_is_gone_within_a_payload(sockets, ends):
 
 
 class Yields:
-    """Replaces `os.sched_yield` by what another process does meanwhile."""
+    """Replaces giving way to others by what they do meanwhile.
 
-    def __init__(self, monkeypatch):
+    Time is what the yields have taken and what is added to it.
+    """
+
+    def __init__(self):
         self.count = 0
-        self.seconds = 0.0
+        self.seconds = 1e-5
+        self.now = 100.0
         self.meanwhile = lambda: None
-        monkeypatch.setattr(channel.os, 'sched_yield', self)
 
     def __call__(self):
         self.count += 1
-        time.sleep(self.seconds)
+        self.now += self.seconds
         self.meanwhile()
 
 
 @pytest.fixture
 def yields(monkeypatch):
-    monkeypatch.setattr(channel, 'ASLEEP_SECONDS', (0.2, 1.0))
-    return Yields(monkeypatch)
-
-
-def await_message(ends):
-    """Wait for a message that is sent soon."""
-    timer = threading.Timer(0.002, ends[0].send, args=[channel.STEP])
-    timer.start()
-    assert ends[1].receive_soon() == channel.STEP
-    timer.join()
+    yields = Yields()
+    clock = types.SimpleNamespace(perf_counter=lambda: yields.now)
+    monkeypatch.setattr(channel, 'time', clock)
+    monkeypatch.setattr(channel.os, 'sched_yield', yields)
+    return yields
 
 
 def late_message(yields, ends):
     """Another process keeps the core until there is a message."""
     yields.seconds = 2 * channel.LATE_SECONDS
+    assert is_awake(yields, ends)
+    yields.seconds = 1e-5
+
+
+def is_awake(yields, ends):
+    """Whether a process that waits for a message gives way, or else sleeps."""
+    yields.count = 0
     yields.meanwhile = lambda: ends[0].send(channel.STEP)
-    assert ends[1].receive_soon() == channel.STEP
-    yields.count, yields.seconds = 0, 0.0
-    yields.meanwhile = lambda: None
-
-
-def test_receiver_stays_awake_for_a_while(ends, yields, monkeypatch):
-    monkeypatch.setattr(channel, 'AWAKE_SECONDS', 10.0)
-    timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
+    timer = threading.Timer(0.1, yields.meanwhile)  # Wakes up who sleeps.
     timer.start()
     assert ends[1].receive_soon() == channel.STEP
-    assert yields.count > 10
+    timer.cancel()
+    timer.join()
+    assert yields.count <= 1
+    return yields.count == 1
+
+
+def test_receiver_is_awake_for_a_while(ends, yields):
+    for _ in range(3):
+        assert is_awake(yields, ends)
+    timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
+    timer.start()
+    yields.count, yields.meanwhile = 0, lambda: None
+    assert ends[1].receive_soon() == channel.STEP
+    assert yields.count == pytest.approx(channel.AWAKE_SECONDS / 1e-5, abs=2)
     timer.join()
 
 
 def test_receiver_sleeps_where_others_need_the_core(ends, yields):
     late_message(yields, ends)
-    for _ in range(3):
-        await_message(ends)
-    assert yields.count == 0
+    assert not is_awake(yields, ends)
+    yields.now += 0.9 * channel.ASLEEP_SECONDS[0]
+    assert not is_awake(yields, ends)
+    yields.now += 0.2 * channel.ASLEEP_SECONDS[0]
+    assert is_awake(yields, ends)
 
 
-def test_receiver_is_awake_again_later(ends, yields):
+def test_receiver_sleeps_longer_if_it_happens_again_soon(ends, yields):
+    shortest, longest = channel.ASLEEP_SECONDS
+    asleep = shortest
+    for _ in range(10):
+        late_message(yields, ends)
+        yields.now += 0.99 * asleep
+        assert not is_awake(yields, ends)
+        yields.now += 0.02 * asleep
+        asleep = min(2 * asleep, longest)
+    assert asleep == longest
+    yields.now += channel.SOON_SECONDS
     late_message(yields, ends)
-    time.sleep(0.21)
-    await_message(ends)
-    assert yields.count > 0
+    yields.now += 1.01 * shortest
+    assert is_awake(yields, ends)
 
 
-def test_receiver_sleeps_longer_if_it_happens_again(ends, yields):
-    late_message(yields, ends)
-    time.sleep(0.21)
-    late_message(yields, ends)
-    time.sleep(0.3)
-    await_message(ends)
-    assert yields.count == 0
-    time.sleep(0.11)
-    await_message(ends)
-    assert yields.count > 0
-
-
-def test_others_may_have_the_core_while_there_is_no_message(
-    ends, yields, monkeypatch
-):
-    monkeypatch.setattr(channel, 'AWAKE_SECONDS', 10.0)
+def test_others_may_have_the_core_while_there_is_no_message(ends, yields):
     yields.seconds = 2 * channel.LATE_SECONDS
-    timer = threading.Timer(0.1, ends[0].send, args=[channel.STEP])
+    timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
     timer.start()
     assert ends[1].receive_soon() == channel.STEP
     timer.join()
-    assert yields.count > 5
+    assert yields.count == 1  # Which took longer than it stays awake.
+    assert is_awake(yields, ends)
+
+
+def test_waiting_takes_no_longer_than_the_timeout(ends, yields):
+    readable = channel.Readable([ends[0].descriptor])
+    assert readable.wait(channel.AWAKE_SECONDS / 2) == []
+    assert yields.count == pytest.approx(channel.AWAKE_SECONDS / 2e-5, abs=2)
+    ends[1].send(channel.STEP)
+    assert readable.wait(0.0) == [ends[0].descriptor]

@@ -164,6 +164,48 @@ def test_bound_observ_refuses_other_policies():
         wrappers.BoundObserv(cliff(), 'ignore')
 
 
+BOX = gym.spaces.Box(np.float32(0.1), np.float32(1.0), (2, 2), np.float32)
+
+
+@pytest.mark.parametrize('beyond', ['clip', 'error'])
+@pytest.mark.parametrize(
+    ('space', 'observ'),
+    [
+        (BOX, np.float32([[5], [5]])),
+        (BOX, np.float32(5)),
+        (BOX, np.full((2, 2), np.inf)),
+        (BOX, np.full((2, 2), 1e300)),
+        (BOX, np.full((2, 2), np.nan)),
+        (BOX, np.full((2, 2), 'x')),
+        (BOX, None),
+        (BOUNDED, {'box': np.float32([0, 0]), 'other': np.float32(99)}),
+        (BOUNDED, [1, 2]),
+        (BOUNDED['pair'], (1,)),
+        (BOUNDED['pair'], 1),
+    ],
+    ids=str,
+)
+def test_bound_observ_leaves_what_is_wrong_otherwise(beyond, space, observ):
+    returned, _ = wrappers.BoundObserv(
+        transformed(observ, space), beyond
+    ).reset()
+    assert repr(returned) == repr(observ)
+
+
+@pytest.mark.parametrize('beyond', ['clip', 'error'])
+def test_bound_observ_compares_in_the_type_of_the_space(beyond):
+    # The bound 0.1 is 0.10000000149 in 32 bits.
+    env = transformed(np.full((2, 2), 0.1), BOX)
+    observ, _ = wrappers.BoundObserv(env, beyond).reset()
+    assert observ in BOX
+
+
+def test_bound_observ_clips_whole_numbers_to_fractions():
+    space = gym.spaces.Box(0.5, 1.5, (1,), np.float32)
+    env = wrappers.BoundObserv(transformed(np.array([0]), space), 'clip')
+    assert env.reset()[0].tolist() == [0.5]
+
+
 def test_limit_duration():
     env = wrappers.LimitDuration(cliff(), duration=3)
     for _ in range(2):
