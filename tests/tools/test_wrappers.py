@@ -164,20 +164,20 @@ def test_bound_observ_refuses_other_policies():
         wrappers.BoundObserv(cliff(), 'ignore')
 
 
-BOX = gym.spaces.Box(np.float32(0.1), np.float32(1.0), (2, 2), np.float32)
+SQUARE = gym.spaces.Box(np.float32(0.1), np.float32(1.0), (2, 2), np.float32)
 
 
 @pytest.mark.parametrize('beyond', ['clip', 'error'])
 @pytest.mark.parametrize(
     ('space', 'observ'),
     [
-        (BOX, np.float32([[5], [5]])),
-        (BOX, np.float32(5)),
-        (BOX, np.full((2, 2), np.inf)),
-        (BOX, np.full((2, 2), 1e300)),
-        (BOX, np.full((2, 2), np.nan)),
-        (BOX, np.full((2, 2), 'x')),
-        (BOX, None),
+        (SQUARE, np.float32([[5], [5]])),
+        (SQUARE, np.float32(5)),
+        (SQUARE, np.full((2, 2), np.inf)),
+        (SQUARE, np.full((2, 2), 1e300)),
+        (SQUARE, np.full((2, 2), np.nan)),
+        (SQUARE, np.full((2, 2), 'x')),
+        (SQUARE, None),
         (BOUNDED, {'box': np.float32([0, 0]), 'other': np.float32(99)}),
         (BOUNDED, [1, 2]),
         (BOUNDED['pair'], (1,)),
@@ -195,9 +195,9 @@ def test_bound_observ_leaves_what_is_wrong_otherwise(beyond, space, observ):
 @pytest.mark.parametrize('beyond', ['clip', 'error'])
 def test_bound_observ_compares_in_the_type_of_the_space(beyond):
     # The bound 0.1 is 0.10000000149 in 32 bits.
-    env = transformed(np.full((2, 2), 0.1), BOX)
+    env = transformed(np.full((2, 2), 0.1), SQUARE)
     observ, _ = wrappers.BoundObserv(env, beyond).reset()
-    assert observ in BOX
+    assert observ in SQUARE
 
 
 def test_bound_observ_clips_whole_numbers_to_fractions():
