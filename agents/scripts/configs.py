@@ -240,7 +240,7 @@ def hopper() -> AttrDict:
 
 
 def ant() -> AttrDict:
-    return mujoco('Ant-v5')
+    return mujoco('Ant-v5', gae_lambda=0.9, learning_rate=2e-4)
 
 
 def swimmer() -> AttrDict:
@@ -254,7 +254,12 @@ def humanoid() -> AttrDict:
 
 
 def inverted_double_pendulum() -> AttrDict:
-    return mujoco('InvertedDoublePendulum-v5')
+    return mujoco(
+        'InvertedDoublePendulum-v5',
+        normalize_reward=False,
+        discount=0.98,
+        learning_rate=1e-4,
+    )
 
 
 def in_graph(config: AttrDict, **settings: Any) -> AttrDict:
