@@ -250,7 +250,14 @@ def swimmer() -> AttrDict:
 
 
 def humanoid() -> AttrDict:
-    return mujoco('Humanoid-v5', steps=5_000_000)
+    return mujoco(
+        'Humanoid-v5',
+        steps=2_000_000,
+        batch_size=256,
+        discount=0.97,
+        gae_lambda=0.9,
+        learning_rate=1e-4,
+    )
 
 
 def inverted_double_pendulum() -> AttrDict:
