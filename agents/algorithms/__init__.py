@@ -15,10 +15,6 @@ ALGORITHMS = {
 
 def find(name: str) -> type:
     """The class of an algorithm, from the folder of its name."""
-    if name not in ALGORITHMS:
-        raise errors.ConfigError(
-            f'There is no algorithm {name!r}{errors.nearest(name, ALGORITHMS)} '
-            f'There are {", ".join(ALGORITHMS)}.'
-        )
+    errors.require_known('algorithm', name, ALGORITHMS)
     module = importlib.import_module(f'agents.algorithms.{name}')
     return getattr(module, ALGORITHMS[name])

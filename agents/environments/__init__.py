@@ -20,11 +20,6 @@ ENVIRONMENTS = {
 
 def find(name: str) -> type:
     """The class of an environment."""
-    if name not in ENVIRONMENTS:
-        raise errors.ConfigError(
-            f'There is no environment {name!r} in the graph'
-            f'{errors.nearest(name, ENVIRONMENTS)} There are '
-            f'{", ".join(ENVIRONMENTS)}.'
-        )
+    errors.require_known('environment in the graph', name, ENVIRONMENTS)
     module, _, kind = ENVIRONMENTS[name].partition('.')
     return getattr(importlib.import_module(f'{__name__}.{module}'), kind)

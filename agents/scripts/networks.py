@@ -238,12 +238,7 @@ def define(
             'feed_forward_gaussian' if box else 'feed_forward_categorical'
         )
     if not callable(function):
-        if function not in NETWORKS:
-            raise errors.ConfigError(
-                f'There is no network {function!r}'
-                f'{errors.nearest(function, NETWORKS)} '
-                f'There are {", ".join(NETWORKS)}.'
-            )
+        errors.require_known('network', function, NETWORKS)
         function = NETWORKS[function]
     keras.utils.set_random_seed(config.seed)
     networks = Networks(*function(observ_space, action_space, config))

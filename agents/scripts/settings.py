@@ -74,11 +74,7 @@ def override(config: AttrDict, settings: Sequence[str]) -> AttrDict:
             raise errors.ConfigError(
                 f'Expected --set key=value, not --set {setting}.'
             )
-        if key not in config:
-            raise errors.ConfigError(
-                f'There is no setting {key!r}{errors.nearest(key, config)} '
-                f'There are {", ".join(sorted(config))}.'
-            )
+        errors.require_known('setting', key, sorted(config))
         changes[key] = _typed(key, _parse(text, f'The value of {key}'), config)
     changed = config.copy(**changes)
     lacking = sorted(set(_defaults(changed)) - set(changed))

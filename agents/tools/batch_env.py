@@ -54,11 +54,13 @@ class BatchEnv:
             for member in self._members
             for position in range(len(member))
         ]
+        ends = [*itertools.accumulate(map(len, self._members), initial=0)]
+        self._rows = [slice(*pair) for pair in itertools.pairwise(ends)]
         external = [m for m in self._members if isinstance(m, ExternalProcess)]
         in_turn = [[process] for process in external]
         rounds = in_turn if blocking else [external] if external else []
         try:
-            _require_equal_spaces(self._members)
+            spaces.require_equal(zip(ends, self._members, strict=False))
             self._blocks = [_attach(member) for member in self._members]
             self._rounds = [(group, Replies(group)) for group in rounds]
         except BaseException:
@@ -69,8 +71,6 @@ class BatchEnv:
         self._actions_shape = (len(self), *spaces.shape(self.action_space))
         self._choices = spaces.count(self.action_space)
         self._reply = block.reply_layout(self.observation_space)
-        ends = itertools.accumulate(map(len, self._members), initial=0)
-        self._rows = [slice(*pair) for pair in itertools.pairwise(ends)]
 
     def __len__(self) -> int:
         return len(self._places)
@@ -250,6 +250,8 @@ def _members(envs: Sequence[gym.Env | Member]) -> list[Member]:
             found = [env_slice.EnvSlice(constructors, first=first)]
         members.extend(found)
         first += sum(len(member) for member in found)
+    if not members:
+        raise errors.ConfigError('A batch has at least one environment.')
     return members
 
 
@@ -264,17 +266,3 @@ def _attach(member: Member) -> block.Block:
     own = block.Block(*found, len(member))
     member.attach(own)
     return own
-
-
-def _require_equal_spaces(members: Sequence[Member]) -> None:
-    first, position = members[0], 0
-    for member in members:
-        for name in ('observation_space', 'action_space'):
-            mine, others = getattr(member, name), getattr(first, name)
-            if mine != others:
-                raise errors.EnvError(
-                    f'The environments of a batch need equal spaces, but the '
-                    f'{name} of environment {position} is {mine} where that of '
-                    f'environment 0 is {others}.'
-                )
-        position += len(member)

@@ -48,7 +48,7 @@ class EnvSlice:
         self.observation_space = self.envs[0].observation_space
         self.action_space = self.envs[0].action_space
         spaces.require_supported(self.observation_space, self.action_space)
-        self._require_equal_spaces()
+        spaces.require_equal(enumerate(self.envs, self._first))
 
     def __len__(self) -> int:
         return len(self.envs)
@@ -183,18 +183,6 @@ class EnvSlice:
         row = self._next_observ.first_not_finite()
         if row is not None:
             raise self._not_finite(row, 'an observation')
-
-    def _require_equal_spaces(self) -> None:
-        for index, env in enumerate(self.envs):
-            for name in ('observation_space', 'action_space'):
-                mine, others = getattr(env, name), getattr(self, name)
-                if mine != others:
-                    raise errors.EnvError(
-                        f'The environments of a batch need equal spaces, but '
-                        f'the {name} of environment {self._first + index} is '
-                        f'{mine} where that of environment {self._first} is '
-                        f'{others}.'
-                    )
 
     def _raised(self, index: int, doing: str) -> errors.EnvError:
         return errors.EnvError(

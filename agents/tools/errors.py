@@ -31,6 +31,16 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     return f'; did you mean {close[0]!r}?' if close else '.'
 
 
+def require_known(kind: str, name: str, choices: Iterable[str]) -> None:
+    """Refuse a name that is none of the choices, and say what there is."""
+    names = list(choices)
+    if name not in names:
+        raise ConfigError(
+            f'There is no {kind} {name!r}{nearest(name, names)} '
+            f'There are {", ".join(names)}.'
+        )
+
+
 def require_choice(
     name: str, choices: Sequence[str], config: Mapping[str, Any]
 ) -> None:

@@ -5,6 +5,7 @@ whatever the space's start; bytes stay bytes, and everything else becomes 32
 bits wide.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -51,6 +52,20 @@ def require_supported(observ_space: gym.Space, action_space: gym.Space) -> None:
             f'{", ".join(ACTIONS)}, boxes of floats only; wrap the environment '
             'so that it uses one.'
         )
+
+
+def require_equal(envs: Iterable[tuple[int, Any]]) -> None:
+    """Refuse environments of one batch, by index, whose spaces differ."""
+    (index, first), *others = envs
+    for position, env in others:
+        for name in ('observation_space', 'action_space'):
+            theirs, expected = getattr(env, name), getattr(first, name)
+            if theirs != expected:
+                raise errors.EnvError(
+                    f'The environments of a batch need equal spaces, but the '
+                    f'{name} of environment {position} is {theirs} where that '
+                    f'of environment {index} is {expected}.'
+                )
 
 
 def shape(space: gym.Space) -> tuple[int, ...]:

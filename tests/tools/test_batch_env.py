@@ -698,3 +698,8 @@ def is_alive(pid):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_batch_of_nothing_is_refused():
+    with pytest.raises(errors.ConfigError, match='at least one environment'):
+        BatchEnv([])
