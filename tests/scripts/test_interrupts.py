@@ -86,7 +86,7 @@ def test_call_after_the_signal_is_at_once():
         assert signals.signal == signal.SIGTERM
 
 
-def test_afterwards_all_is_as_before():
+def test_afterwards_all_is_as_before(request):
     def state():
         handlers = [signal.getsignal(n) for n in interrupts.SIGNALS]
         signal.set_wakeup_fd(wakeup := signal.set_wakeup_fd(-1))
@@ -95,6 +95,9 @@ def test_afterwards_all_is_as_before():
     def descriptors():
         return len(list(pathlib.Path('/proc/self/fd').iterdir()))
 
+    # Which a shell has a job in the background ignore.
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, inherited))
     gc.collect()  # What other tests have left closes its descriptors.
     before, number = state(), descriptors()
     for _ in range(3):
