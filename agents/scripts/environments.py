@@ -4,8 +4,10 @@ The one way to make them, for training, evaluation and videos alike. Workers
 import this module, so it stays clear of TensorFlow.
 """
 
+import contextlib
 import functools
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -51,11 +53,28 @@ def constructor(
         return functools.partial(_make, _as_gym(config), {}, config.max_length)
     errors.require_choice('observ_bounds', BOUNDS, config)
     if render_mode:
+        _require_rendering(config.env)
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else _spec(config.env)
     return functools.partial(
         _make, env, kwargs, config.max_length, config.observ_bounds
     )
+
+
+def _require_rendering(env: Any) -> None:
+    """Refuse a function of the user's that cannot be asked for frames."""
+    if not callable(env):
+        return
+    with contextlib.suppress(TypeError, ValueError):  # It may not tell.
+        parameters = inspect.signature(env).parameters
+        keywords = inspect.Parameter.VAR_KEYWORD
+        if 'render_mode' not in parameters and not any(
+            parameter.kind == keywords for parameter in parameters.values()
+        ):
+            raise errors.EnvError(
+                f'{env.__name__} takes no argument render_mode, by which '
+                'environments are asked for frames, so there is no video.'
+            )
 
 
 def is_native(config: AttrDict) -> bool:

@@ -3,6 +3,8 @@
 A network is a function of the spaces and the configuration that returns two
 Keras models, one for the policy and one for the value:
 
+    from agents.tools.backend import keras  # Quiet, and set up for this.
+
     def linear(observ_space, action_space, config):
         size = distributions.output_size(action_space)
         policy = keras.Sequential([Flatten(observ_space), Dense(size)])
@@ -12,10 +14,12 @@ Keras models, one for the policy and one for the value:
 The models map a batch of normalized observations to numbers: to those that
 describe a distribution over actions, see `agents.parts.distributions`, and to
 the value. A model that remembers has an attribute `state_size` and maps
-(observations, state) to (numbers, state), see `agents.parts.sequences`.
+(observations, state) to (numbers, state), see `agents.parts.sequences`. Models
+are applied as for inference, so that Dropout, for one, does nothing.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -25,6 +29,9 @@ from agents.parts import distributions, sequences
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.backend import keras, tf
+
+# What layers keep that normalize by statistics of their own.
+STATISTICS = 'moving_mean', 'moving_variance'
 
 
 def feed_forward_gaussian(
@@ -240,13 +247,42 @@ def define(
     if not callable(function):
         errors.require_known('network', function, NETWORKS)
         function = NETWORKS[function]
-    keras.utils.set_random_seed(config.seed)
-    networks = Networks(*function(observ_space, action_space, config))
+
+    def make() -> Networks:
+        keras.utils.set_random_seed(config.seed)
+        made = function(observ_space, action_space, config)
+        if not isinstance(made, Sequence) or len(made) != 2:
+            raise errors.ConfigError(
+                f'The network {_name(function)} has to return two models, for '
+                f'the policy and for the value, not {made!r}.'
+            )
+        return Networks(*made)
+
+    networks = make()
+    with tf.device(value_device):
+        # A model that knows its inputs has weights already, on this device.
+        again = make() if networks.value.weights else networks
+    _require_separate(networks)
     size = distributions.output_size(action_space)
     _build('policy', networks.policy, observ_space, size)
     with tf.device(value_device):
-        _build('value', networks.value, observ_space, 1)
-    return networks
+        _build('value', again.value, observ_space, 1)
+    return Networks(networks.policy, again.value)
+
+
+def _name(function: Any) -> str:
+    return getattr(function, '__name__', repr(function))
+
+
+def _require_separate(networks: Networks) -> None:
+    weights = {id(weight) for weight in networks.policy.weights}
+    for weight in networks.value.weights:
+        if id(weight) in weights:
+            raise errors.ConfigError(
+                f'The policy and the value share the weight {weight.path}, but '
+                'each is learnt on its own. Return two models that have '
+                'layers of their own.'
+            )
 
 
 def _build(
@@ -260,6 +296,13 @@ def _build(
     output, _ = sequences.step(
         network, observ, sequences.zero_state(network, 1)
     )
+    for weight in network.non_trainable_weights:
+        if weight.path.rpartition('/')[2] in STATISTICS:
+            raise errors.ConfigError(
+                f'The {name} network has {weight.path}, which nothing would '
+                'update. Leave BatchNormalization out: observations are '
+                'normalized already, and LayerNormalization is fine.'
+            )
     if tuple(output.shape) != (1, size):
         raise errors.ConfigError(
             f'The {name} network puts out {tuple(output.shape[1:])} numbers '

@@ -12,6 +12,8 @@ POSITIVE = (
     'init_std', 'recurrent_units', 'update_epochs', 'value_epochs',
 )  # fmt: skip
 
+FRACTIONS = 'discount', 'gae_lambda'
+
 # Steps of a call at most, so that it does not take long to be interrupted.
 CALL_STEPS = 32_768
 
@@ -70,6 +72,14 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
     for name in POSITIVE:
         if name in config:
             _require_positive(name, config[name])
+    for name in FRACTIONS:
+        if not (
+            isinstance(config[name], (int, float)) and 0 <= config[name] <= 1
+        ):
+            raise errors.ConfigError(
+                f'The setting {name!r} has to be from 0 to 1, not '
+                f'{config[name]}.'
+            )
     if config.num_workers is not None:
         _require_positive('num_workers', config.num_workers)
     if not 0 <= config.seed < 2**32:

@@ -7,6 +7,7 @@ import inspect
 import io
 import os
 import pathlib
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -104,8 +105,11 @@ def save_config(
 
 def require_plain(config: Mapping[str, Any]) -> None:
     """Refuse values that `save_config` cannot write."""
-    for value in config.values():
-        _plain(value)
+    for key, value in config.items():
+        try:
+            _plain(value)
+        except errors.ConfigError as error:
+            raise errors.ConfigError(f'{error} It is {key!r}.') from None
 
 
 def load_config(directory: pathlib.Path) -> AttrDict:
@@ -217,6 +221,8 @@ def _find_in_file(file: str, name: str) -> Callable[[], AttrDict]:
     sys.modules[spec.name] = module
     cloudpickle.register_pickle_by_value(module)
     sys.path.insert(0, str(path.parent.resolve()))  # As if it were run.
+    if re.search(r'^\s*(import|from) (keras|tensorflow)\b', _text(path), re.M):
+        importlib.import_module('agents.tools.backend')  # Sets them up.
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -228,6 +234,13 @@ def _find_in_file(file: str, name: str) -> Callable[[], AttrDict]:
             f'{errors.nearest(name, names)}'
         )
     return getattr(module, name)
+
+
+def _text(path: pathlib.Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):  # Told when it is run.
+        return ''
 
 
 def _call(function: Callable[[], AttrDict], file: str) -> AttrDict:

@@ -259,6 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     options = _parse(arguments)
     terminal = console.on_terminal()
+    directory = None
     with interrupts.Interrupts() as signals, contextlib.ExitStack() as stack:
         try:
             directory, config = _open(options, terminal, stack)
@@ -272,14 +273,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ):
                 pass
         except errors.Cancelled:
-            saved = utility.last_checkpoint(directory) is not None
-            what = 'is saved' if saved else 'has learnt nothing yet'
-            terminal.say(
-                'stopped', f'{directory} {what}; give its timestamp to go on'
-            )
+            terminal.say('stopped', _saved(directory))
             return 128 + (signals.signal or 0)
         except errors.UserError as error:
             print(f'error: {error}', file=sys.stderr)
+            if directory and utility.last_checkpoint(directory) is not None:
+                terminal.say('stopped', _saved(directory))
             return 1
     terminal.say('done', f'see tensorboard --logdir {directory}')
     return 0
@@ -326,6 +325,7 @@ def _open(
     if options.timestamp:
         directory = pathlib.Path(options.logdir) / f'{options.timestamp}-{name}'
         resumed = settings.is_run(directory)
+    written = config
     if directory and resumed:
         config = settings.restored(config, directory)
     overrides = [*options.set]
@@ -343,7 +343,17 @@ def _open(
     for key in config:
         if resumed and config[key] != changed[key]:
             terminal.say('', f'{key}: {config[key]} → {changed[key]}')
+        elif resumed and config[key] != written[key]:
+            kept = f'{key}: {config[key]} as before, not {written[key]}'
+            terminal.say('', f'{kept}; --set changes it')
     return directory, changed
+
+
+def _saved(directory: pathlib.Path | None) -> str:
+    """What there is to go on from."""
+    saved = utility.last_checkpoint(directory) is not None
+    what = 'is saved' if saved else 'has learnt nothing yet'
+    return f'{directory} {what}; give its timestamp to go on'
 
 
 def _title(config: AttrDict) -> str:

@@ -61,6 +61,7 @@ def visualize(
             f'Cannot write to {outdir}: {error}.'
         ) from error
     curve = plot(logdir, outdir / 'learning_curve.png')
+    print(curve, flush=True)
     envs = environments.start(
         environments.constructor(resolved, render_mode='rgb_array'),
         num_agents,
@@ -206,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = (
             settings.find_config(options.config)() if options.config else None
         )
-        files = visualize(
+        visualize(
             options.logdir,
             options.outdir or options.logdir,
             options.num_agents,
@@ -218,7 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except errors.UserError as error:
         print(f'error: {error}', file=sys.stderr)
         return 1
-    print(f'{files[0]}')
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

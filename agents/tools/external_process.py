@@ -235,7 +235,8 @@ class ExternalProcess:
         return errors.EnvError(
             f'Environment {at_work} did not answer within {timeout:g} '
             f'seconds; its worker process {self._process.pid} was killed. If '
-            'it needs longer than that, raise the timeout.'
+            'it needs longer than that, raise the timeout, worker_timeout in a '
+            'config.'
         )
 
     def close(self) -> None:

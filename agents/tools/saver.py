@@ -87,7 +87,14 @@ class Saver:
         Returns:
             The step, or None if there are no checkpoints.
         """
-        steps = self.steps() if step is None else [step]
+        steps = self.steps()
+        if step is not None and step not in steps:
+            raise errors.UserError(
+                f'There is no checkpoint {step} in {self._directory}; there '
+                f'are {", ".join(map(str, steps))}.'
+            )
+        if step is not None:
+            steps = [step]
         for candidate in reversed(steps):
             path = self._path(candidate)
             try:

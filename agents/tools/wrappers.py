@@ -69,23 +69,29 @@ class BoundObserv(gym.ObservationWrapper):
         self._beyond = beyond
 
     def observation(self, observation: Any) -> Any:
-        return self._within(self.observation_space, observation)
+        return self._within(self.observation_space, observation, '')
 
-    def _within(self, space: Any, observ: Any) -> Any:
+    def _within(self, space: Any, observ: Any, path: str) -> Any:
         match space, observ:
             case gym.spaces.Dict(), dict():
                 return {
-                    key: self._within(space.spaces.get(key), part)
+                    key: self._within(
+                        space.spaces.get(key), part, f'{path}[{key!r}]'
+                    )
                     for key, part in observ.items()
                 }
             case gym.spaces.Tuple(), tuple() if len(observ) == len(space):
-                pairs = zip(space, observ, strict=True)
-                return tuple(self._within(*pair) for pair in pairs)
+                return tuple(
+                    self._within(*pair, f'{path}[{index}]')
+                    for index, pair in enumerate(
+                        zip(space, observ, strict=True)
+                    )
+                )
             case gym.spaces.Box(), _:
-                return self._within_box(space, observ)
+                return self._within_box(space, observ, path)
         return observ
 
-    def _within_box(self, space: gym.spaces.Box, observ: Any) -> Any:
+    def _within_box(self, space: gym.spaces.Box, observ: Any, path: str) -> Any:
         with np.errstate(over='ignore'):
             # In its own type, since the bounds have been rounded to that.
             value = np.asarray(observ)
@@ -100,7 +106,7 @@ class BoundObserv(gym.ObservationWrapper):
             return np.clip(value, space.low, space.high).astype(value.dtype)
         place = tuple(int(index) for index in np.argwhere(outside)[0])
         raise ValueError(
-            f'The observation is {value[place]} at {place}, where its space '
+            f'observation{path} is {value[place]} at {place}, where its space '
             f'has the bounds {space.low[place]} and {space.high[place]}.'
         )
 

@@ -290,3 +290,17 @@ def test_policy_for_bounds_is_a_choice():
         environments.native(
             config(env='in_graph:CartPole-v1', observ_bounds='clip')
         )
+
+
+def test_function_that_cannot_be_asked_for_frames_is_refused(counter):
+    def blind(size):
+        raise AssertionError('It is not called.')
+
+    def open_to_all(**kwargs):
+        raise AssertionError('It is not called.')
+
+    environments.constructor(config(env=blind))
+    for env in (counter, open_to_all, 'CartPole-v1'):
+        environments.constructor(config(env=env), render_mode='rgb_array')
+    with pytest.raises(errors.EnvError, match='blind takes no argument rend'):
+        environments.constructor(config(env=blind), render_mode='rgb_array')

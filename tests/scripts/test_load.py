@@ -220,7 +220,7 @@ def test_run_without_checkpoint(run):
 
 
 def test_checkpoint_that_does_not_exist(debug_run):
-    with pytest.raises(errors.UserError, match='000000001500 is not whole'):
+    with pytest.raises(errors.UserError, match='There is no checkpoint 1500'):
         agents.load(debug_run.directory, checkpoint=1500)
 
 

@@ -9,7 +9,7 @@ import pytest
 from agents.algorithms.on_policy import Networks
 from agents.parts import distributions, sequences
 from agents.scripts import configs, networks
-from agents.tools import errors, nested, spaces
+from agents.tools import backend, errors, nested, spaces
 from agents.tools.backend import keras, tf
 
 BATCH = 4
@@ -226,3 +226,67 @@ def test_convolutions_are_for_images():
         networks.convolutional_categorical(
             flat, gym.spaces.Discrete(3), configs.ppo()
         )
+
+
+def sequential(observ_space, action_space, config):
+    shape = keras.Input(observ_space.shape)
+    size = distributions.output_size(action_space)
+    return [
+        keras.Sequential([shape, keras.layers.Dense(8), keras.layers.Dense(n)])
+        for n in (size, 1)
+    ]
+
+
+def functional(observ_space, action_space, config):
+    observ = keras.Input(observ_space.shape)
+    size = distributions.output_size(action_space)
+    return [
+        keras.Model(
+            observ, keras.layers.Dense(n)(keras.layers.Dense(8)(observ))
+        )
+        for n in (size, 1)
+    ]
+
+
+SPACE = gym.spaces.Box(-1, 1, (3,), np.float32)
+
+
+@pytest.mark.parametrize('function', [sequential, functional])
+def test_models_that_know_their_inputs_are_on_their_devices(function):
+    settings = config(network=function)
+    made = networks.define(SPACE, CHOICE, settings, backend.SECOND_DEVICE)
+    for network, device in zip(made, ('CPU:0', 'CPU:1'), strict=True):
+        for weight in network.weights:
+            assert weight.value.device.endswith(device)
+    # They begin as they would on one device.
+    one = networks.define(SPACE, CHOICE, settings)
+    for network, other in zip(made, one, strict=True):
+        for mine, theirs in zip(
+            network.get_weights(), other.get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def shared(observ_space, action_space, config):
+    observ = keras.Input(observ_space.shape)
+    hidden = keras.layers.Dense(8, name='trunk')(observ)
+    return [keras.Model(observ, keras.layers.Dense(n)(hidden)) for n in (3, 1)]
+
+
+def normalized(observ_space, action_space, config):
+    layers = [keras.layers.BatchNormalization(), keras.layers.Dense(3)]
+    return keras.Sequential(layers), keras.Sequential([keras.layers.Dense(1)])
+
+
+@pytest.mark.parametrize(
+    ('function', 'message'),
+    [
+        (shared, 'share the weight trunk/kernel'),
+        (normalized, 'policy network has .*moving_mean, which nothing would'),
+        (lambda *_: keras.Sequential(), 'has to return two models'),
+        (lambda *_: [keras.Sequential()], 'has to return two models'),
+    ],
+)
+def test_models_that_cannot_learn_are_refused(function, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        networks.define(SPACE, CHOICE, config(network=function))

@@ -121,3 +121,12 @@ def test_description_has_all_numbers():
         '10 agents × 500 steps → update of 5,000 rows; 200 updates = '
         '1,000,000 steps; evaluation of 7 episodes every 100,000'
     )
+
+
+@pytest.mark.parametrize('name', ['discount', 'gae_lambda'])
+def test_fractions_are_from_0_to_1(name):
+    for value in (0.0, 0.5, 1):
+        plan.make(configs.ppo(**{name: value}))
+    for value in (-0.1, 1.5, float('nan'), 'much'):
+        with pytest.raises(errors.ConfigError, match=f"'{name}' has to be fr"):
+            plan.make(configs.ppo(**{name: value}))

@@ -216,7 +216,7 @@ def test_second_ctrl_c_exits_at_once(start, configs_file):
 def test_environment_that_raises_in_a_worker(start, home, configs_file):
     config = f'--config={configs_file}:raising'
     process, workers = start('workers', config, '--timestamp=now')
-    _, problems = finish(process, workers)
+    output, problems = finish(process, workers)
     assert process.returncode == 1
     first, *_, last = problems.splitlines()
     assert re.fullmatch(
@@ -226,6 +226,9 @@ def test_environment_that_raises_in_a_worker(start, home, configs_file):
     assert last == 'ArithmeticError: It broke.'
     assert problems.count('Traceback') == 1
     assert 'experiments.py", line' in problems
+    assert output.endswith(
+        'logdir/now-raising is saved; give its timestamp to go on\n'
+    )
     # Of 120 steps, 2 rollouts of 50 steps were completed, of 4 agents each.
     directory = home / 'logdir' / 'now-raising'
     assert whole_checkpoints(directory)[-1] == 2 * 50 * 4
@@ -393,6 +396,7 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     assert 'run        logdir/now-debug (resumed)\n' in output
     assert '           steps: 40 → 60\n' in output
     assert 'train      resumed at step 40; tracing and compiling\n' in output
+    assert '           seed: 3 as before, not 0; --set changes it\n' in output
     assert settings.load_config(directory).steps == 60
     assert whole_checkpoints(directory) == [20, 40, 60]
 

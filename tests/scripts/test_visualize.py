@@ -48,7 +48,7 @@ def run(debug_run, tmp_path):
 def test_command_prints_files_and_scores(visualized):
     result, outdir = visualized
     assert (result.returncode, result.stderr) == (0, '')
-    *videos, curve = result.stdout.splitlines()
+    curve, *videos = result.stdout.splitlines()
     assert curve == 'videos/here/learning_curve.png'
     line = r'videos/here/agent(\d)-episode(\d)\.mp4  score \d+\.\d'
     found = [re.fullmatch(line, video).groups() for video in videos]
@@ -60,7 +60,7 @@ def test_command_prints_files_and_scores(visualized):
 
 def test_videos_show_the_episodes(visualized):
     result, outdir = visualized
-    for line in result.stdout.splitlines()[:-1]:
+    for line in result.stdout.splitlines()[1:]:
         name, score = re.search(r'(agent.*mp4)  score (.*)', line).groups()
         shown = frames(outdir / name)
         # The reward of every step is 1.
@@ -118,7 +118,7 @@ def test_missing_run_is_named(mistake, tmp_path):
 
 
 def test_missing_checkpoints_are_named(mistake, run):
-    assert '000000001500 is not whole' in mistake(
+    assert 'There is no checkpoint 1500' in mistake(
         f'--logdir={run}', '--checkpoint=1500'
     )
     shutil.rmtree(run / utility.CHECKPOINTS)

@@ -108,7 +108,7 @@ def test_checkpoint_is_a_bundle_and_a_manifest(tmp_path):
 def test_restores_the_step_that_is_asked_for(tmp_path):
     save(tmp_path, 1, 2, 3)
     assert restore(tmp_path, 2) == (2, [])
-    with pytest.raises(UserError, match='000000000004 is not whole'):
+    with pytest.raises(UserError, match='no checkpoint 4 in .* are 1, 2, 3'):
         restore(tmp_path, 4)
 
 
