@@ -180,9 +180,21 @@ def _make_limited(
         return wrappers.LimitDuration(env(**kwargs), max_length)
     if 'mujoco' in str(env.entry_point):
         importlib.import_module('mujoco')
+    if 'gymnasium.envs.mujoco' in str(env.entry_point):
+        kwargs = _with_camera(kwargs)
     _quiet_mujoco()
     limit = min(max_length, env.max_episode_steps or max_length)
     return gym.make(env, limit, disable_env_checker=True, **kwargs)
+
+
+def _with_camera(kwargs: dict) -> dict:
+    """Film with the camera that follows the body, where there is one.
+
+    By itself Gymnasium leaves the camera at the start, and bodies run away.
+    """
+    if 'render_mode' not in kwargs or {'camera_id', 'camera_name'} & {*kwargs}:
+        return kwargs
+    return {**kwargs, 'camera_name': 'track'}
 
 
 def _as_gym(config: AttrDict) -> Callable[[], gym.Env]:

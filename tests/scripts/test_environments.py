@@ -304,3 +304,33 @@ def test_function_that_cannot_be_asked_for_frames_is_refused(counter):
         environments.constructor(config(env=env), render_mode='rgb_array')
     with pytest.raises(errors.EnvError, match='blind takes no argument rend'):
         environments.constructor(config(env=blind), render_mode='rgb_array')
+
+
+def test_camera_follows_the_body(start):
+    settings = config(env='HalfCheetah-v5')
+    batch = start(environments.constructor(settings, 'rgb_array'))
+
+    def body(place):
+        """How much of the picture is of the colour of the body."""
+        batch.call('set_state', np.eye(9)[0] * place, np.zeros(9))
+        (frame,) = batch.call('render')
+        red, green, blue = np.moveaxis(frame.astype(int), -1, 0)
+        return ((red > green + 20) & (green > blue + 20)).mean()
+
+    batch.reset()
+    assert body(0.0) > 0.01
+    assert body(30.0) == pytest.approx(body(0.0), rel=0.2)
+
+
+@pytest.mark.parametrize('name', ['Reacher-v5', 'InvertedPendulum-v5'])
+def test_body_that_stays_has_the_camera_of_gymnasium(start, name):
+    def theirs(render_mode):
+        return gym.make(name, render_mode=render_mode)
+
+    frames = []
+    for env in (name, theirs):
+        settings = config(env=env, max_length=50)
+        batch = start(environments.constructor(settings, 'rgb_array'))
+        batch.reset()
+        frames.extend(batch.call('render'))
+    np.testing.assert_array_equal(*frames)
