@@ -277,8 +277,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 128 + (signals.signal or 0)
         except errors.UserError as error:
             print(f'error: {error}', file=sys.stderr)
-            if directory and utility.last_checkpoint(directory) is not None:
-                terminal.say('stopped', _saved(directory))
+            step = utility.last_checkpoint(directory)
+            if step is not None:
+                what = f'{directory} has a checkpoint of step {step:,}'
+                terminal.say('stopped', f'{what}; give its timestamp to go on')
             return 1
     terminal.say('done', f'see tensorboard --logdir {directory}')
     return 0

@@ -227,7 +227,7 @@ def test_environment_that_raises_in_a_worker(start, home, configs_file):
     assert problems.count('Traceback') == 1
     assert 'experiments.py", line' in problems
     assert output.endswith(
-        'logdir/now-raising is saved; give its timestamp to go on\n'
+        'has a checkpoint of step 400; give its timestamp to go on\n'
     )
     # Of 120 steps, 2 rollouts of 50 steps were completed, of 4 agents each.
     directory = home / 'logdir' / 'now-raising'
