@@ -61,22 +61,6 @@ def constructor(
     )
 
 
-def _require_rendering(env: Any) -> None:
-    """Refuse a function of the user's that cannot be asked for frames."""
-    if not callable(env):
-        return
-    with contextlib.suppress(TypeError, ValueError):  # It may not tell.
-        parameters = inspect.signature(env).parameters
-        keywords = inspect.Parameter.VAR_KEYWORD
-        if 'render_mode' not in parameters and not any(
-            parameter.kind == keywords for parameter in parameters.values()
-        ):
-            raise errors.EnvError(
-                f'{env.__name__} takes no argument render_mode, by which '
-                'environments are asked for frames, so there is no video.'
-            )
-
-
 def is_native(config: AttrDict) -> bool:
     """Whether the environment is written in TensorFlow."""
     if isinstance(config.env, str):
@@ -246,4 +230,21 @@ def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
             raise errors.ConfigError(
                 f'The environment {spec.id!r} needs the package {package!r}, '
                 'which is not installed.'
+            )
+
+
+def _require_rendering(env: Any) -> None:
+    """Refuse a function of the user's that cannot be asked for frames."""
+    if not callable(env):
+        return
+    with contextlib.suppress(TypeError, ValueError):  # It may not tell.
+        parameters = inspect.signature(env).parameters
+        keywords = inspect.Parameter.VAR_KEYWORD
+        if 'render_mode' not in parameters and not any(
+            parameter.kind == keywords for parameter in parameters.values()
+        ):
+            name = getattr(env, '__name__', env)
+            raise errors.EnvError(
+                f'{name} takes no argument render_mode, by which environments '
+                'are asked for frames, so there is no video.'
             )

@@ -247,27 +247,33 @@ def define(
     if not callable(function):
         errors.require_known('network', function, NETWORKS)
         function = NETWORKS[function]
-
-    def make() -> Networks:
-        keras.utils.set_random_seed(config.seed)
-        made = function(observ_space, action_space, config)
-        if not isinstance(made, Sequence) or len(made) != 2:
-            raise errors.ConfigError(
-                f'The network {_name(function)} has to return two models, for '
-                f'the policy and for the value, not {made!r}.'
-            )
-        return Networks(*made)
-
-    networks = make()
-    with tf.device(value_device):
-        # A model that knows its inputs has weights already, on this device.
-        again = make() if networks.value.weights else networks
+    arguments = function, observ_space, action_space, config
+    networks = _make(*arguments)
     _require_separate(networks)
     size = distributions.output_size(action_space)
     _build('policy', networks.policy, observ_space, size)
     with tf.device(value_device):
-        _build('value', again.value, observ_space, 1)
-    return Networks(networks.policy, again.value)
+        if networks.value.weights:
+            # It knows its inputs, so its weights were made elsewhere.
+            networks = networks._replace(value=_make(*arguments).value)
+        _build('value', networks.value, observ_space, 1)
+    return networks
+
+
+def _make(
+    function: Any,
+    observ_space: gym.Space,
+    action_space: gym.Space,
+    config: AttrDict,
+) -> Networks:
+    keras.utils.set_random_seed(config.seed)
+    made = function(observ_space, action_space, config)
+    if not isinstance(made, Sequence) or len(made) != 2:
+        raise errors.ConfigError(
+            f'The network {_name(function)} has to return two models, for '
+            f'the policy and for the value, not {made!r}.'
+        )
+    return Networks(*made)
 
 
 def _name(function: Any) -> str:

@@ -73,13 +73,7 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
         if name in config:
             _require_positive(name, config[name])
     for name in FRACTIONS:
-        if not (
-            isinstance(config[name], (int, float)) and 0 <= config[name] <= 1
-        ):
-            raise errors.ConfigError(
-                f'The setting {name!r} has to be from 0 to 1, not '
-                f'{config[name]}.'
-            )
+        _require_fraction(name, config[name])
     if config.num_workers is not None:
         _require_positive('num_workers', config.num_workers)
     if not 0 <= config.seed < 2**32:
@@ -106,6 +100,13 @@ def _require_positive(name: str, value: Any) -> None:
     if not (isinstance(value, (int, float)) and value > 0):
         raise errors.ConfigError(
             f'The setting {name!r} has to be positive, not {value}.'
+        )
+
+
+def _require_fraction(name: str, value: Any) -> None:
+    if not (isinstance(value, (int, float)) and 0 <= value <= 1):
+        raise errors.ConfigError(
+            f'The setting {name!r} has to be from 0 to 1, not {value}.'
         )
 
 

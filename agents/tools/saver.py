@@ -88,12 +88,12 @@ class Saver:
             The step, or None if there are no checkpoints.
         """
         steps = self.steps()
-        if step is not None and step not in steps:
-            raise errors.UserError(
-                f'There is no checkpoint {step} in {self._directory}; there '
-                f'are {", ".join(map(str, steps))}.'
-            )
         if step is not None:
+            if step not in steps:
+                raise errors.UserError(
+                    f'There is no checkpoint {step} in {self._directory}; '
+                    f'there are {", ".join(map(str, steps)) or "none"}.'
+                )
             steps = [step]
         for candidate in reversed(steps):
             path = self._path(candidate)
