@@ -1,0 +1,129 @@
+"""Trainings killed at random moments, and what becomes of them.
+
+    python -m benchmarks.kills --count 200
+
+Starts the command, kills it with SIGKILL, in turn at any moment of its start
+and while a checkpoint is being written, and starts it again, which resumes
+it. Every start has to go on from the last checkpoint that was whole, or say
+what is missing, or begin anew where there had not been a checkpoint.
+"""
+
+import argparse
+import collections
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from agents.scripts import utility
+
+START_SECONDS = 5.0
+SAVE_SECONDS = 0.02
+
+# A run of saves: an evaluation and a checkpoint every 200 steps.
+CONFIG = """
+from agents import configs
+
+def saves():
+    return configs.debug().copy(
+        steps=200_000, eval_every=200, eval_episodes=1, max_length=10)
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print how the starts ended; returns how many were wrong."""
+    parser = argparse.ArgumentParser(prog='python -m benchmarks.kills')
+    parser.add_argument('--count', type=int, default=200)
+    parser.add_argument('--seed', type=int, default=0)
+    options = parser.parse_args(arguments)
+    choice = random.Random(options.seed)
+    outcomes: collections.Counter = collections.Counter()
+    number, wrong = 0, 0
+    with tempfile.TemporaryDirectory() as home:
+        pathlib.Path(home, 'saves.py').write_text(CONFIG)
+        for count in range(options.count):
+            directory = pathlib.Path(home, 'logdir', f'{number}-saves')
+            before = utility.last_checkpoint(directory)
+            output = _start_and_kill(home, directory, count % 2 == 1, choice)
+            outcome, fits = judge(output, before)
+            outcomes[outcome] += 1
+            if not fits:
+                wrong += 1
+                print(f'{directory.name}, {before} before:\n{output}')
+            # A new run every so often, since starts differ from resumes.
+            number += outcome.startswith('refused') or choice.random() < 0.2
+    for outcome, times in outcomes.most_common():
+        print(f'{times:>5}  {outcome}')
+    print(f'{wrong:>5}  wrong')
+    return wrong
+
+
+def judge(output: str, before: int | None) -> tuple[str, bool]:
+    """What a start came to, and whether that is right.
+
+    Args:
+        output: What it said until it was killed.
+        before: Step of the last checkpoint before it, None if there was none.
+    """
+    error = re.search(r'^error: (.*)', output, re.M)
+    resumed = re.search(r'resumed at step ([\d,]+)', output)
+    if 'Traceback' in output:
+        return 'a traceback', False
+    if error:
+        message = re.sub(r'\S*/\S*', '…', error[1])
+        return f'refused: {message}', before is None
+    if resumed:
+        step = int(resumed[1].replace(',', ''))
+        return 'resumed', step == before
+    if 'from the beginning' in output:
+        return 'from the beginning', before is None
+    return 'killed before it could tell', True
+
+
+def _start_and_kill(
+    home: str, directory: pathlib.Path, saving: bool, choice: random.Random
+) -> str:
+    """Train until a random moment of the start or of a save."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, '-m', 'agents.scripts.train'),
+            '--config=saves.py:saves',
+            f'--timestamp={directory.name.partition("-")[0]}',
+        ],
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if saving:
+        _await_save(process, directory / utility.CHECKPOINTS, choice)
+        time.sleep(SAVE_SECONDS * choice.random())
+    else:
+        time.sleep(START_SECONDS * choice.random())
+    process.send_signal(signal.SIGKILL)
+    return process.communicate()[0]
+
+
+def _await_save(
+    process: subprocess.Popen, checkpoints: pathlib.Path, choice: random.Random
+) -> None:
+    """Wait until one of the next checkpoints begins to be written."""
+    for _ in range(choice.randint(1, 20)):
+        seen = _unfinished(checkpoints)
+        while process.poll() is None and _unfinished(checkpoints) <= seen:
+            time.sleep(0.0005)
+
+
+def _unfinished(checkpoints: pathlib.Path) -> set[str]:
+    if not checkpoints.is_dir():
+        return set()
+    return {path.name for path in checkpoints.iterdir() if path.name[0] == '.'}
+
+
+if __name__ == '__main__':
+    sys.exit(main())
