@@ -1,5 +1,6 @@
 """A batch of environments as operations of a graph."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ class InGraphBatchEnv(tf.Module):
 
     def step(self, prepared: tf.Tensor) -> None:
         """The second half of `simulate`, which waits for the environments."""
-        self._exchange(self._batch_env.step_packed, prepared)
+        self._exchange('step_packed', prepared)
 
     def reset(self, mask: tf.Tensor | None = None) -> None:
         """Reset the environments where the mask is true, by default all.
@@ -109,7 +110,7 @@ class InGraphBatchEnv(tf.Module):
         """
         if mask is None:
             mask = tf.ones([len(self)], bool)
-        self._exchange(self._batch_env.reset_packed, mask)
+        self._exchange('reset_packed', mask)
 
     def failure(self) -> Exception | None:
         """The error that an environment raised, which the graph hides."""
@@ -123,19 +124,27 @@ class InGraphBatchEnv(tf.Module):
         """Close the environments and end their processes."""
         self._batch_env.close()
 
-    def _exchange(self, function: Any, argument: tf.Tensor) -> None:
+    def _exchange(self, method: str, argument: tf.Tensor) -> None:
+        # TensorFlow keeps what it may call until the process ends. By a weak
+        # reference, it does not keep the environments as well.
+        reference = weakref.ref(self)
+
         def call(argument: np.ndarray) -> list[np.ndarray]:
             keep_thread()
-            try:
-                return function(argument)
-            except Exception as error:
-                self._failure = error
-                raise
+            return reference()._call(method, argument)  # type: ignore[union-attr]
 
         kinds = [kind for kind, _ in self._layout.groups]
         matrices = tf.nest.flatten(tf.numpy_function(call, [argument], kinds))
         for variable, matrix in zip(self._reply, matrices, strict=True):
             variable.assign(tf.ensure_shape(matrix, variable.shape))
+
+    def _call(self, method: str, argument: np.ndarray) -> list[np.ndarray]:
+        """Let the environments do something, outside of the graph."""
+        try:
+            return getattr(self._batch_env, method)(argument)
+        except Exception as error:
+            self._failure = error
+            raise
 
     def _read(self) -> dict:
         return self._layout.unpack(self._reply)
