@@ -7,10 +7,10 @@ from agents.tools.transition import Transition
 
 
 class Algorithm(tf.Module):
-    """What `agents.tools.Simulation` and a phase of training ask for.
+    """What `agents.tools.simulate` and a phase of training ask for.
 
-        for _ in range(update_every):                   # its `rollout`
-            algo.begin_episode(batch_env.begins)        # its `simulate`
+        for _ in range(update_every):                   # agents.tools.rollout
+            algo.begin_episode(batch_env.begins)        # agents.tools.simulate
             action = algo.perform(batch_env.observ)
             batch_env.simulate(action)
             algo.experience(observ, action, batch_env.transition)

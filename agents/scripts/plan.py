@@ -30,7 +30,7 @@ class Plan:
         rollout: Steps between two updates.
         updates: How many updates a call of the training operation comprises as
             one program, or None if it is not one program, see
-            `agents.tools.simulation`.
+            `agents.tools.simulation.training`.
         train: Steps of a training phase, a multiple of the rollout.
         evaluation: Steps of an evaluation, as many as it may take.
         cycles: How often training and evaluation take turns.

@@ -79,7 +79,7 @@ def define_simulation_graph(
         eval_env: Environments to evaluate in.
         config: Settings.
         updates: How many updates make one program with their rollouts, see
-            `agents.tools.simulation`.
+            `agents.tools.simulation.training`.
 
     Returns:
         Dictionary of `algo`, the operations `train` and `eval` for a `Loop`,
@@ -101,15 +101,14 @@ def define_simulation_graph(
     )
     actor = Actor(algo.policy, len(eval_env))
     scores = simulation.EpisodeScores(len(batch_env))
-    train = simulation.Simulation(batch_env, algo, scores).training(
-        config.update_every, updates
+    train = simulation.training(
+        batch_env, algo, scores, config.update_every, updates
     )
     eval_scores = simulation.EpisodeScores(len(eval_env))
-    evaluated = simulation.Simulation(eval_env, actor, eval_scores)
 
     @tf.function(autograph=False, jit_compile=eval_env.compiled)
     def evaluate() -> dict[str, tf.Tensor]:
-        evaluated.evaluation(config.max_length)
+        simulation.evaluation(eval_env, actor, eval_scores, config.max_length)
         return eval_scores.clear()
 
     saved = {'algo': algo, 'scores': scores}

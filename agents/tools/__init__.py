@@ -19,12 +19,12 @@ __getattr__, __dir__ = lazy.exports(
         'Loop': 'loop',
         'MockAlgorithm': 'mock_algorithm',
         'MockEnvironment': 'mock_environment',
-        'Simulation': 'simulation',
         'StreamingMean': 'streaming_mean',
         'Transition': 'transition',
         'UserError': 'errors',
         'count_weights': 'weights',
         'nested': 'nested',
+        'simulate': 'simulation',
         'wrappers': 'wrappers',
     },
 )

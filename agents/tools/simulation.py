@@ -1,5 +1,6 @@
 """The step that fuses a batch of environments with an algorithm."""
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,160 +11,183 @@ from agents.tools.backend import compiled, tf
 UNLIMITED = 1e30
 
 
-class Simulation:
-    """A batch of environments and an algorithm that acts in it.
+def simulate(batch_env: Any, algo: Any, scores: 'EpisodeScores') -> tf.Tensor:
+    """Advance every environment of a batch by one step.
 
-    Works on any batch with the interface of `InGraphBatchEnv`. What is compiled
-    belongs to the object, so that it goes when the object does, and the
-    environments and weights with it.
+    The order is:
+
+        begin_episode   where an episode begins, the algorithm forgets the last
+        perform         it chooses actions for the observations
+        (environments)  they step, those that end are reset
+        experience      it is told what came of the actions
+        end_episode     and for which of the agents the episode is over
+
+    An algorithm does not learn in here: it updates after a number of steps,
+    see `rollout`. Works on any batch with the interface of `InGraphBatchEnv`.
 
     Args:
         batch_env: The environments, in the graph.
         algo: An algorithm, see `agents.algorithms.algorithm`.
         scores: Adds up rewards and steps.
+
+    Returns:
+        Which episodes are over.
+    """
+    act = _piece(functools.partial(_act, batch_env, algo))
+    record = _piece(functools.partial(_record, batch_env, algo, scores))
+    observ, action, prepared = act()
+    batch_env.step(prepared)
+    return record(observ, action)
+
+
+def rollout(
+    batch_env: Any, algo: Any, scores: 'EpisodeScores', steps: int
+) -> tf.Tensor:
+    """Simulate a number of steps, in the graph.
+
+    The order is that of `simulate`. Its end and the beginning of the next step
+    are one call of a compiled function, because every call costs about as much
+    as choosing the actions.
     """
 
-    def __init__(self, batch_env: Any, algo: Any, scores: 'EpisodeScores'):
-        self._batch_env = batch_env
-        self._algo = algo
-        self._scores = scores
+    act = _piece(functools.partial(_act, batch_env, algo))
+    record = _piece(functools.partial(_record, batch_env, algo, scores))
 
-    def simulate(self) -> tf.Tensor:
-        """Advance every environment by one step.
+    @_piece
+    def record_and_act(observ: Any, action: tf.Tensor) -> tuple:
+        record(observ, action)
+        return act()
 
-        The order is:
+    def turn(observ: Any, action: tf.Tensor, prepared: tf.Tensor) -> tuple:
+        batch_env.step(prepared)
+        return record_and_act(observ, action)
 
-            begin_episode   where an episode begins, the algorithm forgets the
-                            last
-            perform         it chooses actions for the observations
-            (environments)  they step, those that end are reset
-            experience      it is told what came of the actions
-            end_episode     and for which of the agents the episode is over
+    observ, action, prepared = _repeat(turn, steps - 1, act())
+    batch_env.step(prepared)
+    return record(observ, action)
 
-        An algorithm does not learn in here: it updates after a number of
-        steps, see `rollout`.
 
-        Returns:
-            Which episodes are over.
-        """
-        observ, action, prepared = self._act()
-        self._batch_env.step(prepared)
-        return self._record(observ, action)
+def training(
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    steps: int,
+    updates: int | None = None,
+) -> Callable[[], dict]:
+    """Make the operation that simulates rollouts and learns from them.
 
-    def rollout(self, steps: int) -> tf.Tensor:
-        """Simulate a number of steps, in the graph.
+    Where environments are in the graph, all of it can be one program. The other
+    way, which is the only one for external environments and faster for large
+    rollouts, has one for the rollout, or a graph that waits for the
+    environments, and some for the update that run at the same time.
 
-        The order is that of `simulate`. Its end and the beginning of the next
-        step are one call of a compiled function, because every call costs
-        about as much as choosing the actions.
-        """
+    Args:
+        batch_env: The environments, in the graph.
+        algo: An algorithm, see `agents.algorithms.algorithm`.
+        scores: Adds up rewards and steps.
+        steps: Number of steps of a rollout.
+        updates: How many rollouts and updates make one program, by default
+            none; the numbers that a call returns are means over them.
+    """
+    if updates is not None:
+        return _one_program(batch_env, algo, scores, steps, updates)
 
-        def turn(
-            observ: Any, action: tf.Tensor, prepared: tf.Tensor
-        ) -> tuple:
-            self._batch_env.step(prepared)
-            return self._record_and_act(observ, action)
+    @tf.function(autograph=False, jit_compile=batch_env.compiled)
+    def simulate_rollout() -> None:
+        rollout(batch_env, algo, scores, steps)
 
-        observ, action, prepared = _repeat(turn, steps - 1, self._act())
-        self._batch_env.step(prepared)
-        return self._record(observ, action)
+    def learn() -> dict:
+        started = time.perf_counter()
+        results = {**algo.update(), **scores.clear()}
+        return {**results, 'update_seconds': time.perf_counter() - started}
 
-    def training(
-        self, steps: int, updates: int | None = None
-    ) -> Callable[[], dict]:
-        """Make the operation that simulates rollouts and learns from them.
+    def operation() -> dict:
+        simulate_rollout()
+        return learn()
 
-        Where environments are in the graph, all of it can be one program. The
-        other way, which is the only one for external environments and faster
-        for large rollouts, has one for the rollout, or a graph that waits for
-        the environments, and some for the update that run at the same time.
+    return operation
 
-        Args:
-            steps: Number of steps of a rollout.
-            updates: How many rollouts and updates make one program, by default
-                none; the numbers that a call returns are means over them.
-        """
-        if updates is not None:
-            return self._one_program(steps, updates)
 
-        @tf.function(autograph=False, jit_compile=self._batch_env.compiled)
-        def simulate_rollout() -> None:
-            self.rollout(steps)
+def _one_program(
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    steps: int,
+    updates: int,
+) -> Callable[[], dict]:
+    # Traced ahead, to know the names of the numbers that a loop adds up.
+    update = tf.function(algo.update, autograph=False)
+    names = sorted(update.get_concrete_function().structured_outputs)
 
-        def learn() -> dict:
-            started = time.perf_counter()
-            results = {**self._algo.update(), **self._scores.clear()}
-            return {**results, 'update_seconds': time.perf_counter() - started}
+    def rollout_and_update(sums: tf.Tensor) -> tuple[tf.Tensor]:
+        rollout(batch_env, algo, scores, steps)
+        metrics = update()
+        return (sums + tf.stack([metrics[name] for name in names]),)
 
-        def operation() -> dict:
-            simulate_rollout()
-            return learn()
+    @tf.function(jit_compile=True, autograph=False)
+    def several() -> tuple[tf.Tensor, dict]:
+        sums = tf.zeros(len(names))
+        (sums,) = _repeat(rollout_and_update, updates, (sums,))
+        return sums / updates, scores.clear()
 
-        return operation
+    def operation() -> dict:
+        means, episodes = several()
+        metrics = dict(zip(names, means.numpy().tolist(), strict=True))
+        return {**metrics, **episodes}
 
-    def evaluation(self, max_steps: int) -> None:
-        """Simulate one episode of every agent from its start, in the graph.
+    return operation
 
-        Agents that are done wait for the others; that way short episodes do
-        not count more often than long ones.
-        """
-        self._batch_env.reset()
-        self._scores.restart(episodes=1)
 
-        def step(done: tf.Tensor) -> tuple[tf.Tensor]:
-            return (self.simulate(),)
+def evaluation(
+    batch_env: Any, algo: Any, scores: 'EpisodeScores', max_steps: int
+) -> None:
+    """Simulate one episode of every agent from its start, in the graph.
 
-        _repeat(
-            step,
-            max_steps,
-            (tf.zeros(len(self._batch_env), bool),),
-            lambda done: tf.reduce_any(self._scores.counting),
-        )
+    Agents that are done wait for the others; that way short episodes do not
+    count more often than long ones.
+    """
+    batch_env.reset()
+    scores.restart(episodes=1)
 
-    def _one_program(self, steps: int, updates: int) -> Callable[[], dict]:
-        # Traced ahead, to know the names of the numbers that a loop adds up.
-        update = tf.function(self._algo.update, autograph=False)
-        names = sorted(update.get_concrete_function().structured_outputs)
+    def step(done: tf.Tensor) -> tuple[tf.Tensor]:
+        return (simulate(batch_env, algo, scores),)
 
-        def rollout_and_update(sums: tf.Tensor) -> tuple[tf.Tensor]:
-            self.rollout(steps)
-            metrics = update()
-            return (sums + tf.stack([metrics[name] for name in names]),)
+    _repeat(
+        step,
+        max_steps,
+        (tf.zeros(len(batch_env), bool),),
+        lambda done: tf.reduce_any(scores.counting),
+    )
 
-        @tf.function(jit_compile=True, autograph=False)
-        def several() -> tuple[tf.Tensor, dict]:
-            sums = tf.zeros(len(names))
-            (sums,) = _repeat(rollout_and_update, updates, (sums,))
-            return sums / updates, self._scores.clear()
 
-        def operation() -> dict:
-            means, episodes = several()
-            metrics = dict(zip(names, means.numpy().tolist(), strict=True))
-            return {**metrics, **episodes}
+def _piece(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a piece of the graph that is being made.
 
-        return operation
+    The piece belongs to that graph, and goes with it: if it were shared by all
+    graphs of the process, it would keep alive whatever is used within it.
+    """
+    return compiled(function) if tf.inside_function() else function
 
-    @compiled
-    def _act(self) -> tuple[Any, tf.Tensor, tf.Tensor]:
-        observ = self._batch_env.observ
-        self._algo.begin_episode(self._batch_env.begins)
-        action = self._algo.perform(observ)
-        return observ, action, self._batch_env.prepare(action)
 
-    @compiled
-    def _record(self, observ: Any, action: tf.Tensor) -> tf.Tensor:
-        transition = self._batch_env.transition
-        self._algo.experience(observ, action, transition)
-        self._algo.end_episode(transition.done)
-        self._scores.submit(transition.reward, transition.done)
-        return transition.done
+def _act(batch_env: Any, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:
+    observ = batch_env.observ
+    algo.begin_episode(batch_env.begins)
+    action = algo.perform(observ)
+    return observ, action, batch_env.prepare(action)
 
-    @compiled
-    def _record_and_act(
-        self, observ: Any, action: tf.Tensor
-    ) -> tuple[Any, tf.Tensor, tf.Tensor]:
-        self._record(observ, action)
-        return self._act()
+
+def _record(
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    observ: Any,
+    action: tf.Tensor,
+) -> tf.Tensor:
+    transition = batch_env.transition
+    algo.experience(observ, action, transition)
+    algo.end_episode(transition.done)
+    scores.submit(transition.reward, transition.done)
+    return transition.done
 
 
 def _repeat(
