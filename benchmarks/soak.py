@@ -1,13 +1,13 @@
-"""Hours of training with workers killed and the run resumed, in one process.
+"""Hours of training with workers killed and the run resumed.
 
     pip install -e '.[bench]'
     python -m benchmarks.soak --minutes 120 --outfile soak.png
 
 Trains on Pendulum-v1 with an evaluation and a checkpoint every second or so.
-Meanwhile a worker, of training or of evaluation, is killed every so often and
-the run is stopped and resumed within the same process. Memory, descriptors and
-shared memory are written down and drawn; in the end they are compared with
-what they were after the first minutes.
+Meanwhile a worker, of training or of evaluation, is killed every so often; and
+every so often the training itself is ended, by SIGTERM and by SIGKILL in turn,
+and resumed. Memory, descriptors and shared memory are written down and drawn;
+in the end they are compared with what they were after the first minutes.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import csv
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,13 @@ import psutil
 
 WARM_UP_MINUTES = 10.0
 SAMPLE_SECONDS = 5.0
+CONFIG = """
+from agents import configs
+
+def soak():
+    return configs.pendulum().copy(
+        steps=10_000_000_000, worker_restarts=1_000_000)
+"""
 COLUMNS = {
     'minutes': 'minutes',
     'step': 'training steps',
@@ -39,59 +47,79 @@ COLUMNS = {
 }
 
 
-def train(directory: pathlib.Path, seconds: float) -> None:
-    """Train for ever, resumed from its own checkpoint every so often."""
-    import agents
+class Training:
+    """A training that is started, and ended in one way or the other.
 
-    config = agents.configs.pendulum().copy(
-        steps=10_000_000_000, worker_restarts=1_000_000
-    )
-    while True:
-        until = time.monotonic() + seconds
-        scores = agents.train(config, directory)
-        for score in scores:
-            print(score.report.step, flush=True)
-            if time.monotonic() > until:
-                break
-        scores.close()
-        print('resumed', flush=True)
+    Args:
+        home: Directory for the config and the run.
+    """
+
+    def __init__(self, home: pathlib.Path):
+        (home / 'soak.py').write_text(CONFIG)
+        self._home = home
+        self.starts = 0
+        self.step = 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin the training, or resume it."""
+        self.starts += 1
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, '-m', 'agents.scripts.train'),
+                *('--config=soak.py:soak', '--timestamp=now'),
+            ],
+            cwd=self._home,
+            stdout=subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self.measured = psutil.Process(self._process.pid)
+
+    def end(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+        self._process.communicate()
+
+    def listen(self) -> None:
+        """Take note of how far it is; raises an error if it is over."""
+        assert self._process.stdout is not None
+        output = (self._process.stdout.read() or b'').decode()
+        for found in re.findall(r'step ([\d,]+)', output):
+            self.step = int(found.replace(',', ''))
+        if self._process.poll() is not None:
+            raise RuntimeError(f'The training ended:\n{output}')
 
 
 def observe(
-    process: subprocess.Popen, minutes: float, kill_seconds: float
+    training: Training, options: argparse.Namespace
 ) -> Iterator[list[float]]:
-    """Kill a worker now and then; yields what `COLUMNS` names."""
+    """Kill and resume now and then; yields what `COLUMNS` names."""
     choice = random.Random(0)
-    began = killed_at = time.monotonic()
-    killed = resumed = step = 0
-    training = psutil.Process(process.pid)
-    while (now := time.monotonic()) - began < 60 * minutes:
+    began = killed_at = started_at = time.monotonic()
+    killed = 0
+    while (now := time.monotonic()) - began < 60 * options.minutes:
         time.sleep(SAMPLE_SECONDS)
-        for line in _lines(process):
-            resumed += line == 'resumed'
-            step = int(line) if line.isdigit() else step
-        workers = training.children()
-        if workers and now - killed_at > kill_seconds:
+        if now - started_at > 60 * options.resume_minutes:
+            even = training.starts % 2 == 0
+            training.end(signal.SIGKILL if even else signal.SIGTERM)
+            training.start()
+            started_at = killed_at = now
+            continue
+        training.listen()
+        workers = training.measured.children()
+        if workers and now - killed_at > options.kill_seconds:
             choice.choice(workers).send_signal(signal.SIGKILL)
             killed, killed_at = killed + 1, now
         yield [
             (now - began) / 60,
-            step,
-            training.memory_info().rss / 1e6,
+            training.step,
+            training.measured.memory_info().rss / 1e6,
             sum(_memory(worker) for worker in workers),
-            training.num_fds(),
+            training.measured.num_fds(),
             len(list(pathlib.Path('/dev/shm').iterdir())),
             killed,
-            resumed,
+            training.starts - 1,
         ]
-
-
-def _lines(process: subprocess.Popen) -> list[str]:
-    """What the training has said since the last time."""
-    if process.poll() is not None:
-        raise RuntimeError(f'The training ended with {process.returncode}.')
-    assert process.stdout is not None
-    return (process.stdout.read() or '').split()
 
 
 def _memory(worker: psutil.Process) -> float:
@@ -137,34 +165,21 @@ def compare(rows: np.ndarray) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parse(arguments)
-    if options.train:
-        train(options.train, 60 * options.resume_minutes)
-    with tempfile.TemporaryDirectory() as directory:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, '-m', 'benchmarks.soak'),
-                *('--train', str(pathlib.Path(directory) / 'run')),
-                *('--resume_minutes', str(options.resume_minutes)),
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
-        rows = []
-        with options.outfile.with_suffix('.csv').open('w', newline='') as file:
-            table = csv.writer(file)
-            table.writerow(COLUMNS)
-            try:
-                for row in observe(
-                    process, options.minutes, options.kill_seconds
-                ):
-                    rows.append(row)
-                    table.writerow([f'{number:.6g}' for number in row])
-                    file.flush()
-            finally:
-                process.kill()
-                process.wait()
+    rows = []
+    with (
+        tempfile.TemporaryDirectory() as home,
+        options.outfile.with_suffix('.csv').open('w', newline='') as file,
+    ):
+        table = csv.writer(file)
+        table.writerow(COLUMNS)
+        training = Training(pathlib.Path(home))
+        try:
+            for row in observe(training, options):
+                rows.append(row)
+                table.writerow([f'{number:.6g}' for number in row])
+                file.flush()
+        finally:
+            training.end(signal.SIGKILL)
     draw(np.array(rows), options.outfile)
     compare(np.array(rows))
 
@@ -173,9 +188,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog='python -m benchmarks.soak')
     parser.add_argument('--minutes', type=float, default=120.0)
     parser.add_argument('--kill_seconds', type=float, default=20.0)
-    parser.add_argument('--resume_minutes', type=float, default=10.0)
+    parser.add_argument('--resume_minutes', type=float, default=30.0)
     parser.add_argument('--outfile', type=pathlib.Path, default='soak.png')
-    parser.add_argument('--train', type=pathlib.Path, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
