@@ -55,6 +55,7 @@ class Rollout(NamedTuple):
     value: tf.Tensor
     advantage: tf.Tensor
     returns: tf.Tensor
+    lost: tf.Tensor
 
 
 class OnPolicy(Algorithm):
@@ -196,6 +197,13 @@ class OnPolicy(Algorithm):
             **metrics,
         }
 
+    def policy_advantage(self, rollout: Rollout) -> tf.Tensor:
+        """The advantages by which the policy is improved; zero where lost."""
+        if not self.config.normalize_advantage:
+            return rollout.advantage
+        normalized = returns.normalized(rollout.advantage)
+        return tf.where(rollout.lost, 0.0, normalized)
+
     @compiled
     def _learn_value(
         self, rollout: Rollout, batch_size: int, epochs: int
@@ -303,18 +311,21 @@ class OnPolicy(Algorithm):
         value, next_value = self.critic.evaluate(
             observ, begins, transition.next_observ
         )
+        # A lost step has the return that was expected: its advantage is zero,
+        # and the return of the step before goes on with its value.
+        lost = transition.lost
         advantage = returns.lambda_advantage(
-            transition.reward,
+            tf.where(lost, value, transition.reward),
             value,
             next_value,
-            transition.terminated,
+            transition.terminated | lost,
             transition.done,
             self.config.discount,
             self.config.gae_lambda,
         )
         target = value + advantage
         return Rollout(
-            seed, number, observ, begins, action, value, advantage, target
+            seed, number, observ, begins, action, value, advantage, target, lost
         )
 
     @compiled
@@ -378,5 +389,5 @@ def _record_specs(observ_space: gym.Space, action_space: gym.Space) -> tuple:
     if not isinstance(action_space, gym.spaces.Discrete):
         action = layout.Spec((math.prod(action.shape),), action.dtype)
     number, flag = layout.Spec((), 'float32'), layout.Spec((), 'bool')
-    transition = Transition(number, flag, flag, observ)
+    transition = Transition(number, flag, flag, observ, flag)
     return observ, action, transition

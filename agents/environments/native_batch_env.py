@@ -59,7 +59,7 @@ class NativeBatchEnv(tf.Module):
         self._observ = state.variables(observ)
         self._begins = tf.Variable(~false, trainable=False)
         self._transition = state.variables(
-            Transition(tf.zeros(num_agents), false, false, observ)
+            (tf.zeros(num_agents), false, false, observ)
         )
 
     def __len__(self) -> int:
@@ -78,7 +78,9 @@ class NativeBatchEnv(tf.Module):
     @property
     def transition(self) -> Transition:
         """The outcome of the last step."""
-        return state.read(self._transition)
+        reward, terminated, truncated, observ = state.read(self._transition)
+        never = tf.zeros(len(self), bool)
+        return Transition(reward, terminated, truncated, observ, never)
 
     def prepare(self, action: tf.Tensor) -> tf.Tensor:
         """What the environments are given for an action."""
@@ -92,10 +94,10 @@ class NativeBatchEnv(tf.Module):
         length = self._length + 1
         truncated = length >= self._max_length
         observ = self._env.observe(after)
-        transition = Transition(reward, terminated, truncated, observ)
-        state.assign(self._transition, transition)
+        outcome = reward, terminated, truncated, observ
+        state.assign(self._transition, outcome)
         self._length.assign(length)
-        self._reset(after, observ, transition.done)
+        self._reset(after, observ, terminated | truncated)
 
     def simulate(self, action: tf.Tensor) -> None:
         """Step the environments by an action as an algorithm chooses it."""

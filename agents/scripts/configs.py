@@ -32,6 +32,10 @@ def default() -> AttrDict:
         num_workers=None,
         # Seconds until a worker that does not answer is given up.
         worker_timeout=60.0,
+        # How many times in all, for each start of the command, a worker that
+        # died, hangs or whose environment failed is started anew; the episodes
+        # under way are truncated. With 0, such a failure ends the run.
+        worker_restarts=0,
         # Seed of everything random.
         seed=0,
         # Training steps, of all agents together, without evaluation.

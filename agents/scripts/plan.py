@@ -76,6 +76,12 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
         _require_fraction(name, config[name])
     if config.num_workers is not None:
         _require_positive('num_workers', config.num_workers)
+    restarts = config.worker_restarts
+    if not (isinstance(restarts, int) and restarts >= 0):
+        raise errors.ConfigError(
+            "The setting 'worker_restarts' has to be a number from 0, not "
+            f'{restarts}.'
+        )
     if not 0 <= config.seed < 2**32:
         raise errors.ConfigError(
             f'The seed has to be from 0 to 2³² - 1, not {config.seed}.'

@@ -24,6 +24,7 @@ from agents.scripts import (
 )
 from agents.tools import checkpoints, errors
 from agents.tools.attr_dict import AttrDict
+from agents.tools.restarts import Restarts
 
 if TYPE_CHECKING:  # These import TensorFlow.
     from agents.tools.loop import Loop, Report, Score
@@ -58,12 +59,15 @@ def train(
     phases = plan.make(config, environments.is_native(config))
     status = _Status(say or console.silent(), phases)
     status.say('plan', plan.describe(config, phases))
+    restarts = Restarts(
+        config.worker_restarts, lambda text: status.say('workers', text)
+    )
     with contextlib.ExitStack() as stack:
         if logdir:
             settings.require_plain(config)
             stack.enter_context(run_directory.locked(logdir))
             checkpoints.clear_up(pathlib.Path(logdir) / utility.CHECKPOINTS)
-        envs = _start(config, env_processes, logdir, status)
+        envs = _start(config, env_processes, logdir, status, restarts)
         for env in envs:
             stack.callback(env.close)
             on_cancel(env.cancel)
@@ -72,7 +76,7 @@ def train(
         graph = utility.define_simulation_graph(
             envs[0], envs[1], planned, phases.updates
         )
-        loop = _define_loop(graph, config, phases, status, began)
+        loop = _define_loop(graph, config, phases, status, restarts, began)
         saver = None
         if logdir:
             variables = {**graph.variables, 'step': loop.step}
@@ -123,6 +127,7 @@ def _start(
     env_processes: bool,
     logdir: str | pathlib.Path | None,
     status: '_Status',
+    restarts: Restarts,
 ) -> list[Any]:
     """Start the environments for training and for evaluation.
 
@@ -154,8 +159,11 @@ def _start(
     batches = []
     with contextlib.ExitStack() as stack:
         for each in envs:
-            batches.append(tools.BatchEnv(each, timeout=config.worker_timeout))
-            stack.callback(batches[-1].close)
+            batch = tools.BatchEnv(
+                each, timeout=config.worker_timeout, restarts=restarts
+            )
+            batches.append(batch)
+            stack.callback(batch.close)
         stack.pop_all()
     if env_processes:
         status.say(
@@ -170,8 +178,12 @@ def _define_loop(
     config: AttrDict,
     phases: plan.Plan,
     status: '_Status',
+    restarts: Restarts,
     began: float,
 ) -> 'Loop':
+    def counts() -> dict[str, float]:
+        return {'restarts': restarts.count} if restarts.budget else {}
+
     loop = tools.Loop(progress=status.progress, began=began)
     loop.add_phase(
         'train',
@@ -181,6 +193,7 @@ def _define_loop(
         report_every=phases.train,
         log_every=max(phases.call, phases.train // 2),
         summary=graph.algo.summary,
+        counts=counts,
     )
     loop.add_phase(
         'eval',
@@ -189,6 +202,7 @@ def _define_loop(
         steps=phases.evaluation,
         report_every=phases.evaluation,
         checkpoint_every=config.checkpoint_every * phases.evaluation,
+        counts=counts,
     )
     return loop
 

@@ -12,8 +12,17 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import block, channel, env_slice, errors, nested, spaces
+from agents.tools import (
+    block,
+    channel,
+    env_slice,
+    errors,
+    nested,
+    observations,
+    spaces,
+)
 from agents.tools.external_process import ExternalProcess, Replies
+from agents.tools.restarts import Restarts
 
 Member = ExternalProcess | env_slice.EnvSlice
 
@@ -32,11 +41,16 @@ class BatchEnv:
     takes indices because the episodes of a batch end at different times and
     those that have not ended must go on undisturbed.
 
+    A process that died, hangs, or whose environment raised or broke its
+    contract may be started anew. The step is lost then for its environments,
+    see `agents.tools.Transition`, and new episodes have begun.
+
     Args:
         envs: Environments, `ExternalProcess` and `EnvSlice` objects, in order.
         blocking: Wait for each process before sending to the next. For
             debugging, or when environments fight over a resource.
         timeout: Seconds within which a step or a reset has to complete.
+        restarts: How many processes may be started anew, by default none.
     """
 
     def __init__(
@@ -44,25 +58,25 @@ class BatchEnv:
         envs: Sequence[gym.Env | Member],
         blocking: bool = False,
         timeout: float = 60.0,
+        restarts: Restarts | None = None,
     ):
         self.seconds = 0.0  # Spent on steps and resets so far.
+        self._blocking = blocking
         self._timeout = timeout
+        self._restarts = restarts or Restarts()
         self._cancelled = threading.Event()
         self._members = _members(envs)
         self._places = [
-            (member, position)
-            for member in self._members
+            (number, position)
+            for number, member in enumerate(self._members)
             for position in range(len(member))
         ]
         ends = [*itertools.accumulate(map(len, self._members), initial=0)]
         self._rows = [slice(*pair) for pair in itertools.pairwise(ends)]
-        external = [m for m in self._members if isinstance(m, ExternalProcess)]
-        in_turn = [[process] for process in external]
-        rounds = in_turn if blocking else [external] if external else []
         try:
             spaces.require_equal(zip(ends, self._members, strict=False))
             self._blocks = [_attach(member) for member in self._members]
-            self._rounds = [(group, Replies(group)) for group in rounds]
+            self._rounds = self._define_rounds()
         except BaseException:
             self.close()
             raise
@@ -71,13 +85,16 @@ class BatchEnv:
         self._actions_shape = (len(self), *spaces.shape(self.action_space))
         self._choices = spaces.count(self.action_space)
         self._reply = block.reply_layout(self.observation_space)
+        # What was last to be acted on, if it may be needed.
+        self._observ = observations.zeros(self.observation_space, len(self))
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __getitem__(self, index: int) -> 'EnvView':
         """One of the environments, to read attributes and call methods of."""
-        return EnvView(*self._places[index])
+        number, position = self._places[index]
+        return EnvView(self._members[number], position)
 
     def __getattr__(self, name: str) -> Any:
         """Attribute access reaches the first environment."""
@@ -111,10 +128,8 @@ class BatchEnv:
         results: dict[int, Any] = {}
         for turn in range(max(map(len, self._members))):
             promises = {
-                index: EnvView(member, position).call(
-                    name, *args, blocking=False, **kwargs
-                )
-                for index, (member, position) in enumerate(self._places)
+                index: self[index].call(name, *args, blocking=False, **kwargs)
+                for index, (_, position) in enumerate(self._places)
                 if position == turn
             }
             results.update({i: promise() for i, promise in promises.items()})
@@ -129,6 +144,7 @@ class BatchEnv:
 
     def close(self) -> None:
         """Close all environments and end their processes."""
+        self._restarts = Restarts()  # From now on, nothing is started anew.
         with contextlib.ExitStack() as stack:  # One may raise an error.
             for member in self._members:
                 stack.callback(member.close)
@@ -146,19 +162,37 @@ class BatchEnv:
         """Reset where the mask is true; the others keep their last reply."""
         for rows, member_block in zip(self._rows, self._blocks, strict=True):
             member_block.request['reset'][:] = mask[rows]
-        return self._exchange(channel.RESET)
+        return self._exchange(channel.RESET, ~mask)
 
-    def _exchange(self, request: bytes) -> list[np.ndarray]:
+    def _exchange(
+        self, request: bytes, lost: np.ndarray | bool = True
+    ) -> list[np.ndarray]:
+        """Have all members answer a request.
+
+        Args:
+            request: The kind of the request.
+            lost: For which environments the step would be lost if they had to
+                be started anew.
+        """
         started = time.perf_counter()
         try:
             self._require_not_cancelled()
-            for group, replies in self._rounds:
-                for process in group:
-                    process.request(request)
-                replies.wait(self._timeout, self._cancelled.is_set)
+            failed = [
+                process
+                for replies in self._rounds
+                for process in replies.exchange(
+                    request,
+                    self._timeout,
+                    self._cancelled.is_set,
+                    self._restarts.spend,
+                )
+            ]
             for member in self._members:
                 if isinstance(member, env_slice.EnvSlice):
                     member.step() if request == channel.STEP else member.reset()
+            anew = [self._start_anew(process) for process in failed]
+            if anew:
+                self._rounds = self._define_rounds()
         except errors.EnvError:
             # Another one in close would hide what went wrong first.
             with contextlib.suppress(errors.EnvError):
@@ -169,8 +203,60 @@ class BatchEnv:
             np.concatenate(rows)
             for rows in zip(*[b.matrices for b in self._blocks], strict=True)
         ]
+        if anew:
+            self._mark_lost(matrices, anew, lost)
+        if self._restarts.budget:
+            observ = self._reply.views(matrices)['observ']
+            self._observ = nested.map(np.copy, observ)
         self.seconds += time.perf_counter() - started
         return matrices
+
+    def _define_rounds(self) -> list[Replies]:
+        """The processes that work at the same time, round by round."""
+        external = [m for m in self._members if isinstance(m, ExternalProcess)]
+        if self._blocking:
+            return [Replies([process]) for process in external]
+        return [Replies(external)] if external else []
+
+    def _start_anew(self, failed: ExternalProcess) -> int:
+        """Put a new process into the place of one that failed, and reset it.
+
+        Returns:
+            The number of the place.
+        """
+        place, process = self._members.index(failed), failed
+        while True:
+            process = process.anew(self._restarts.count)
+            self._members[place] = process
+            try:
+                self._blocks[place] = process.attach(self._cancelled.is_set)
+                spaces.require_equal([(0, self), (process.first, process)])
+                self._blocks[place].request['reset'][:] = 1.0
+                process.request(channel.RESET)
+                Replies([process]).wait(self._timeout, self._cancelled.is_set)
+                return place
+            except errors.EnvError as error:
+                self._restarts.spend(error)
+                process.close()
+
+    def _mark_lost(
+        self,
+        matrices: list[np.ndarray],
+        anew: list[int],
+        lost: np.ndarray | bool,
+    ) -> None:
+        """Tell which steps were lost, whose successor is what was acted on."""
+        rows = np.zeros(len(self), bool)
+        for place in anew:
+            rows[self._rows[place]] = True
+        rows &= lost
+        reply = self._reply.views(matrices)
+        reply['truncated'][rows] = reply['lost'][rows] = 1.0
+
+        def restore(leaf: np.ndarray, last: np.ndarray) -> None:
+            leaf[rows] = last[rows]
+
+        nested.map(restore, reply['next_observ'], self._observ)
 
     def _unpack(self, matrices: list[np.ndarray]) -> dict:
         reply = self._reply.views(matrices)

@@ -32,6 +32,7 @@ def reply_layout(observ_space: gym.Space) -> layout.Layout:
             'reward': layout.Spec((), 'float32'),
             'terminated': layout.Spec((), 'bool'),
             'truncated': layout.Spec((), 'bool'),
+            'lost': layout.Spec((), 'bool'),
             'next_observ': spaces.specs(observ_space),
         }
     )

@@ -100,6 +100,10 @@ class Readable:
         self._awake_from = 0.0
         self._asleep = 0.0
 
+    def remove(self, descriptor: int) -> None:
+        """Do not wait for this one any more."""
+        self._poll.unregister(descriptor)
+
     def wait(self, timeout: float | None = None) -> list[int]:
         """The descriptors that are readable, none after so many seconds."""
         now = time.perf_counter()

@@ -61,6 +61,9 @@ class ExternalProcess:
     Workers protect the training from the environments, not the machine: they
     run the environments' code with the user's rights.
 
+    Attributes:
+        first: Index of the first environment within its batch.
+
     Args:
         constructor: Function that makes an environment, or several of them
             for a process that hosts as many and steps them in turn.
@@ -79,15 +82,23 @@ class ExternalProcess:
         core: int | None = None,
     ):
         single = callable(constructor)
-        constructors = [constructor] if single else list(constructor)  # type: ignore[arg-type]
+        constructors: Any = [constructor] if single else list(constructor)  # type: ignore[arg-type]
         settings = {
             'constructors': constructors,
             'seeds': seeds,
             'first': first,
             'core': core,
         }
+        self._make_alike = functools.partial(
+            ExternalProcess,
+            constructors,
+            first=first,
+            timeout=timeout,
+            core=core,
+        )
+        self._seeds = seeds
         self._count = len(constructors)
-        self._first = first
+        self.first = first
         self._timeout = timeout
         self._spaces: tuple[gym.Space, gym.Space] | None = None
         self._busy = True  # With constructing the environments.
@@ -172,13 +183,25 @@ class ExternalProcess:
             raise AttributeError(f'ExternalProcess has no attribute {name!r}.')
         return self.call(name)
 
-    def attach(self) -> block.Block:
+    def anew(self, number: int) -> 'ExternalProcess':
+        """Start another process for the same environments.
+
+        Args:
+            number: Tells apart the processes that are made of this one: their
+                seeds are derived from it, so that episodes are others.
+        """
+        seeds = self._seeds and [_derived(seed, number) for seed in self._seeds]
+        return self._make_alike(seeds=seeds)
+
+    def attach(
+        self, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> block.Block:
         """Set up the shared memory through which a batch uses the process."""
-        found = self._found_spaces()
+        found = self._found_spaces(is_cancelled)
         size = block.HEADER + block.Block.size(*found, self._count)
         _grow(self._memory, size)
         self.request(channel.ATTACH)
-        self._wait()
+        self._wait(is_cancelled)
         buffer = memoryview(mmap.mmap(self._memory, size))
         return block.Block(*found, self._count, buffer[block.HEADER :])
 
@@ -259,10 +282,12 @@ class ExternalProcess:
                     self._channel.send(channel.CLOSE)
         return self._close_by
 
-    def _found_spaces(self) -> tuple[gym.Space, gym.Space]:
+    def _found_spaces(
+        self, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[gym.Space, gym.Space]:
         if self._spaces is None:
             try:
-                self._spaces = self._wait()
+                self._spaces = self._wait(is_cancelled)
             except errors.EnvError:
                 self.close()
                 raise
@@ -274,9 +299,9 @@ class ExternalProcess:
             raise RuntimeError('The reply to this request has been taken.')
         return self._wait()
 
-    def _wait(self) -> Any:
+    def _wait(self, is_cancelled: Callable[[], bool] = lambda: False) -> Any:
         self._require_open()
-        return Replies([self]).wait(self._timeout)[0]
+        return Replies([self]).wait(self._timeout, is_cancelled)[0]
 
     def _require_open(self) -> None:
         if not self._finalizer.alive:
@@ -291,7 +316,11 @@ class ExternalProcess:
             )
 
     def _at_work(self) -> int:
-        return self._first + int(self._current[0])
+        return self.first + int(self._current[0])
+
+
+def _raise(error: errors.EnvError) -> None:
+    raise error
 
 
 class Replies:
@@ -300,14 +329,45 @@ class Replies:
     def __init__(self, processes: Sequence[ExternalProcess]):
         self._processes = {}  # By the descriptor that carries the reply.
         self._control = {}  # That descriptor by each that may become readable.
+        self._failed: list[ExternalProcess] = []
         for process in processes:
             control, *others = process.descriptors()
             self._processes[control] = process
             self._control.update(dict.fromkeys((control, *others), control))
         self._readable = channel.Readable(self._control)
 
+    def exchange(
+        self,
+        kind: bytes,
+        timeout: float,
+        is_cancelled: Callable[[], bool],
+        bear: Callable[[errors.EnvError], None],
+    ) -> list[ExternalProcess]:
+        """Send a request to all processes and wait for the replies.
+
+        Args:
+            kind: The request.
+            timeout: Seconds until those that have not replied are given up.
+            is_cancelled: Whether to stop waiting.
+            bear: Raises the error of a process that failed, or does not, so
+                that the others go on.
+
+        Returns:
+            The processes that failed; only the others may be asked again.
+        """
+        for control, process in [*self._processes.items()]:
+            try:
+                process.request(kind)
+            except errors.EnvError as error:
+                self._give_up(control, error, bear)
+        self.wait(timeout, is_cancelled, bear)
+        return self._failed
+
     def wait(
-        self, timeout: float, is_cancelled: Callable[[], bool] = lambda: False
+        self,
+        timeout: float,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        bear: Callable[[errors.EnvError], None] = _raise,
     ) -> list:
         """Receive from all processes, as each of them replies.
 
@@ -325,17 +385,55 @@ class Replies:
                     'Stepping the environments was called off.'
                 )
             if not ready and time.monotonic() >= deadline:
-                late = next(fd for fd in self._processes if fd not in replies)
-                raise self._processes[late].timed_out(timeout)
+                for late in [fd for fd in self._processes if fd not in replies]:
+                    error = self._processes[late].timed_out(timeout)
+                    self._give_up(late, error, bear)
             for descriptor in ready:
-                control = self._control[descriptor]
-                process = self._processes[control]
-                if control in replies:
-                    raise process.death()  # It was done, so it is not a reply.
-                if descriptor != control and not _is_readable(control):
-                    raise process.death()
-                replies[control] = process.receive()
+                self._receive(descriptor, replies, bear)
         return [replies[control] for control in self._processes]
+
+    def _receive(
+        self,
+        descriptor: int,
+        replies: dict[int, Any],
+        bear: Callable[[errors.EnvError], None],
+    ) -> None:
+        control = self._control.get(descriptor)
+        if control is None:
+            return  # That of a process which has just been given up.
+        process = self._processes[control]
+        try:
+            if control in replies:
+                raise process.death()  # It was done, so it is not a reply.
+            if descriptor != control and not _is_readable(control):
+                raise process.death()
+            replies[control] = process.receive()
+        except errors.EnvError as error:
+            replies.pop(control, None)
+            self._give_up(control, error, bear)
+
+    def _give_up(
+        self,
+        control: int,
+        error: errors.EnvError,
+        bear: Callable[[errors.EnvError], None],
+    ) -> None:
+        """Go on without a process, if that is to be borne."""
+        bear(error)
+        for descriptor, its_control in [*self._control.items()]:
+            if its_control == control:
+                del self._control[descriptor]
+                self._readable.remove(descriptor)
+        process = self._processes.pop(control)
+        self._failed.append(process)
+        process.close()
+
+
+def _derived(seed: int | None, number: int) -> int | None:
+    """A seed that differs for every number, if there is one."""
+    if seed is None:
+        return None
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
 def _start(memory: int) -> tuple[subprocess.Popen, socket.socket, int]:

@@ -20,6 +20,7 @@ class Phase(NamedTuple):
     log_every: int | None
     checkpoint_every: int | None
     summary: Callable[[], Mapping[str, Any]] | None
+    counts: Callable[[], Mapping[str, float]] | None
 
 
 class Report(NamedTuple):
@@ -34,7 +35,7 @@ class Report(NamedTuple):
         seconds: Time since the loop began to run.
         steps_per_second: Steps of the phase over the time they took, the
             first call of its operation left out, which is traced and compiled.
-        metrics: Means of the other numbers.
+        metrics: Means of the other numbers, and counts.
     """
 
     phase: str
@@ -107,6 +108,7 @@ class Loop:
         log_every: int | None = None,
         checkpoint_every: int | None = None,
         summary: Callable[[], Mapping[str, Any]] | None = None,
+        counts: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         """Add a phase to the end of the cycle.
 
@@ -121,6 +123,7 @@ class Loop:
             log_every: Steps of this phase between two summaries.
             checkpoint_every: Steps of this phase between two checkpoints.
             summary: Returns tensors by name to be logged as histograms.
+            counts: Returns numbers by name that a report has as they are then.
         """
         if steps < 1 or steps % batch_size:
             raise errors.ConfigError(
@@ -137,6 +140,7 @@ class Loop:
                 log_every,
                 checkpoint_every,
                 summary,
+                counts,
             )
         )
         self._tallies[name] = _Tally()
@@ -208,7 +212,10 @@ class Loop:
             episodes=int(tally.episodes),
             seconds=time.perf_counter() - self._began,
             steps_per_second=tally.rate(),
-            metrics=tally.metrics(),
+            metrics={
+                **tally.metrics(),
+                **(phase.counts() if phase.counts else {}),
+            },
         )
 
 

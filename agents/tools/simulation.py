@@ -144,19 +144,25 @@ def evaluation(
     """Simulate one episode of every agent from its start, in the graph.
 
     Agents that are done wait for the others; that way short episodes do not
-    count more often than long ones.
+    count more often than long ones. An agent whose episode was lost plays
+    another.
+
+    Args:
+        batch_env: The environments, in the graph.
+        algo: An algorithm, see `agents.algorithms.algorithm`.
+        scores: Adds up rewards and steps.
+        max_steps: Steps after which an episode is not waited for any more.
     """
     batch_env.reset()
     scores.restart(episodes=1)
 
-    def step(done: tf.Tensor) -> tuple[tf.Tensor]:
-        return (simulate(batch_env, algo, scores),)
-
-    _repeat(
-        step,
-        max_steps,
-        (tf.zeros(len(batch_env), bool),),
-        lambda done: tf.reduce_any(scores.counting),
+    tf.while_loop(
+        lambda done: tf.reduce_any(
+            scores.counting & (scores.length < max_steps)
+        ),
+        lambda done: (simulate(batch_env, algo, scores),),
+        [tf.zeros(len(batch_env), bool)],
+        parallel_iterations=1,
     )
 
 
@@ -186,27 +192,21 @@ def _record(
     transition = batch_env.transition
     algo.experience(observ, action, transition)
     algo.end_episode(transition.done)
-    scores.submit(transition.reward, transition.done)
+    scores.submit(transition.reward, transition.done, transition.lost)
     return transition.done
 
 
-def _repeat(
-    body: Callable[..., tuple],
-    times: int,
-    state: tuple,
-    condition: Callable[..., tf.Tensor] | None = None,
-) -> tuple:
+def _repeat(body: Callable[..., tuple], times: int, state: tuple) -> tuple:
     """Apply a body to its own results several times, in the graph."""
-
-    def proceed(index: tf.Tensor, *state: Any) -> tf.Tensor:
-        within = index < times
-        return within if condition is None else within & condition(*state)
 
     def step(index: tf.Tensor, *state: Any) -> tuple:
         return index + 1, *body(*state)
 
     loop = tf.while_loop(
-        proceed, step, [tf.constant(0), *state], parallel_iterations=1
+        lambda index, *_: index < times,
+        step,
+        [tf.constant(0), *state],
+        parallel_iterations=1,
     )
     return tuple(loop[1:])
 
@@ -232,20 +232,31 @@ class EpisodeScores(tf.Module):
         """Which agents have episodes left that count."""
         return self._running[2] > 0
 
+    @property
+    def length(self) -> tf.Tensor:
+        """The steps that the episode of each agent has taken so far."""
+        return self._running[1]
+
     def restart(self, episodes: float = UNLIMITED) -> None:
         """Begin new episodes, so many of which count for each agent."""
         zeros = tf.zeros_like(self._running[0])
         self._running.assign(tf.stack([zeros, zeros, zeros + float(episodes)]))
 
-    def submit(self, reward: tf.Tensor, done: tf.Tensor) -> None:
-        """Take in one step of the batch."""
+    def submit(
+        self, reward: tf.Tensor, done: tf.Tensor, lost: tf.Tensor
+    ) -> None:
+        """Take in one step of the batch.
+
+        Episodes whose last step was lost do not count.
+        """
         score, length, left = tf.unstack(self._running)
         score, length = score + reward, length + 1
         ended = tf.stack([score, length, tf.ones_like(score)])
-        counts = done & (left > 0)
+        whole = done & ~lost
+        counts = whole & (left > 0)
         self._totals.assign_add(tf.reduce_sum(tf.where(counts, ended, 0.0), -1))
         score, length = tf.where(done, 0.0, score), tf.where(done, 0.0, length)
-        left -= tf.cast(done, tf.float32)
+        left -= tf.cast(whole, tf.float32)
         self._running.assign(tf.stack([score, length, left]))
 
     def clear(self) -> dict[str, tf.Tensor]:

@@ -12,12 +12,17 @@ class Transition(NamedTuple):
     that is truncated was merely cut off, by a time limit for example, so that
     its return goes on with the value of `next_observ`, which is the true
     successor even if the environment has been reset since.
+
+    A step is lost if the environment failed in it and was started anew. Its
+    episode is truncated, and there is neither a reward nor a successor:
+    `next_observ` is what was acted on. There is nothing to learn from it.
     """
 
     reward: tf.Tensor
     terminated: tf.Tensor
     truncated: tf.Tensor
     next_observ: Any
+    lost: tf.Tensor
 
     @property
     def done(self) -> tf.Tensor:

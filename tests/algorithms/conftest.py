@@ -132,8 +132,9 @@ def one_step(algo, rng, now, reward):
     terminated = done & (rng.random(AGENTS) < 0.5)
     next_observ = normal(rng, 3)
     rewards = np.float32(reward(now, action.numpy()))
+    never = np.zeros(AGENTS, bool)
     transition = Transition(
-        rewards, terminated, done & ~terminated, next_observ
+        rewards, terminated, done & ~terminated, next_observ, never
     )
     algo.experience(
         inputs, action, tf.nest.map_structure(tf.constant, transition)

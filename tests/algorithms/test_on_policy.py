@@ -7,6 +7,7 @@ from agents.algorithms import on_policy
 from agents.parts import returns, sequences
 from agents.tools import errors, state
 from agents.tools.backend import keras, tf
+from agents.tools.transition import Transition
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
@@ -54,6 +55,56 @@ def test_advantages_and_returns(recorder, play, normalize):
     np.testing.assert_allclose(rollout.value, value, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(rollout.advantage, expected, atol=1e-4)
     np.testing.assert_allclose(rollout.returns, value + expected, atol=1e-4)
+
+
+class ReadingCritic(tf.Module):
+    """Finds the value of an observation in its first number."""
+
+    def evaluate(self, observ, begins, next_observ):
+        return observ[..., 0], next_observ[..., 0]
+
+
+def test_lost_step_teaches_nothing_and_ends_at_the_last_good_one(recorder):
+    # The third step is lost: what it was to act on is worth 8.
+    #
+    #   step        0    1    2    3    4    5
+    #   value       2    4    8    6    2   10
+    #   reward      1    3    0    5    1    7
+    #   successor   4    8    8    2   10    4
+    #
+    # δ = (1 + 2 - 2, 3 + 4 - 4, 0, 5 + 1 - 6, 1 + 5 - 2, 7 + 2 - 10), and
+    # A = (1 + ¼ 3, 3, 0, ¼ 3.75, 4 - ¼, -1).
+    expected = np.array([1.75, 3, 0, 0.9375, 3.75, -1])
+    value, successor = [2, 4, 8, 6, 2, 10], [4, 8, 8, 2, 10, 4]
+    reward, lost = [1, 3, 0, 5, 1, 7], np.arange(6) == 2
+    algo = recorder(
+        normalize_observ=False,
+        normalize_reward=False,
+        discount=0.5,
+        gae_lambda=0.5,
+        normalize_advantage=True,
+    )
+    algo.critic = ReadingCritic()
+    ones, no = tf.ones(4), tf.zeros(4, bool)
+    for t in range(6):
+        transition = Transition(
+            reward[t] * ones,
+            terminated=no,
+            truncated=no | lost[t],
+            next_observ=tf.fill([4, 3], float(successor[t])),
+            lost=no | lost[t],
+        )
+        observ = tf.fill([4, 3], float(value[t]))
+        algo.experience(observ, tf.zeros((4, 2)), transition)
+    algo.update()
+    rollout = algo.rollout
+    np.testing.assert_allclose(rollout.advantage[:, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(rollout.returns[:, 0], value + expected)
+    np.testing.assert_array_equal(rollout.begins[:, 0], [1, 0, 0, 1, 0, 0])
+    scaled = algo.policy_advantage(rollout).numpy()[:, 0]
+    normalized = (expected - expected.mean()) / expected.std()
+    np.testing.assert_allclose(scaled[~lost], normalized[~lost], rtol=1e-5)
+    assert scaled[2] == 0
 
 
 def test_statistics_change_between_rollouts_only(recorder, play):

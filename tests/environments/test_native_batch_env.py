@@ -25,12 +25,12 @@ def play(batch_env, steps, action=0):
 def test_an_ended_episode_begins_anew_and_its_successor_is_kept():
     batch_env = NativeBatchEnv(CartPole(), AGENTS, max_length=500)
     batch_env.reset()
-    observ, begins, reward, terminated, truncated, following = play(
+    observ, begins, reward, terminated, truncated, following, lost = play(
         batch_env, 30
     )
     # Pushed to one side, the pole falls within some ten steps.
     assert terminated.any(0).all() and not truncated.any()
-    assert np.all(reward == 1)
+    assert np.all(reward == 1) and not lost.any()
     np.testing.assert_array_equal(begins[1:], terminated[:-1])
     over = terminated[:-1]
     np.testing.assert_array_equal(following[:-1][~over], observ[1:][~over])
@@ -42,7 +42,7 @@ def test_an_ended_episode_begins_anew_and_its_successor_is_kept():
 def test_episodes_are_cut_off_after_their_length():
     batch_env = NativeBatchEnv(CartPole(), AGENTS, max_length=4)
     batch_env.reset()
-    *_, terminated, truncated, _ = play(batch_env, 9)
+    *_, terminated, truncated, _, _ = play(batch_env, 9)
     assert not terminated.any()
     # Steps   0 1 2 3 4 5 6 7 8
     # Cut           ^       ^

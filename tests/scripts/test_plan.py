@@ -103,6 +103,13 @@ def test_number_of_workers_is_positive_or_none(value):
     assert make(num_workers=None) == make(num_workers=1)
 
 
+@pytest.mark.parametrize('value', [-1, 0.5, None, 'many'])
+def test_number_of_restarts_is_not_negative(value):
+    with pytest.raises(errors.ConfigError, match="'worker_restarts' has to be"):
+        make(worker_restarts=value)
+    assert make(worker_restarts=3) == make(worker_restarts=0)
+
+
 @pytest.mark.parametrize('seed', [-1, 2**32])
 def test_seed_that_libraries_refuse_is_refused(seed):
     with pytest.raises(errors.ConfigError, match=f'seed has to be .* {seed}'):

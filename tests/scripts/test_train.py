@@ -6,10 +6,12 @@ eagerly here, which is the same program in a fraction of the time.
 
 import csv
 import itertools
+import re
 import types
 
 import gymnasium as gym
 import numpy as np
+import psutil
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
@@ -326,6 +328,40 @@ def test_what_was_learnt_before_an_error_is_saved(
     assert 'Environment 0 raised an error in step' in str(info.value)
     assert 'ArithmeticError: It broke.' in str(info.value)
     assert utility.last_checkpoint(tmp_path) == 20
+
+
+def test_killed_workers_are_started_anew(nothing_left, tiny, tmp_path):
+    console, told = listener()
+    config = tiny(worker_restarts=3)
+    scores = train(config, tmp_path, say=console)
+    counts = [next(scores).report.metrics['restarts']]
+    workers = sorted(psutil.Process().children(), key=lambda w: w.pid)
+    # Those of the training were started first; it goes on after an evaluation.
+    for victim in (workers[0], workers[-1]):
+        victim.kill()
+        counts.append(next(scores).report.metrics['restarts'])
+    counts += [score.report.metrics['restarts'] for score in scores]
+    assert counts == [0, 0, 1, 2]
+    lines = [line for line in told if 'anew' in line]
+    for number, line in enumerate(lines, 1):
+        assert re.fullmatch(
+            rf'workers a worker is started anew, {number} of 3: The worker '
+            r'process \d+ was killed by SIGKILL while environment \d was at '
+            r'work\.',
+            line,
+        )
+    assert len(lines) == 2
+    assert [row['restarts'] for row in rows(tmp_path)] == ['0', '0', '1', '2']
+
+
+def test_environment_that_goes_on_failing_uses_up_the_restarts(
+    nothing_left, tiny, tmp_path, fragile
+):
+    config = tiny(env=fragile, env_kwargs={'last': 3}, worker_restarts=3)
+    with pytest.raises(errors.EnvError) as info:
+        list(train(config, tmp_path))
+    assert 'ArithmeticError: It broke.' in str(info.value)
+    assert 'worker_restarts=3 times already' in str(info.value)
 
 
 def test_failing_to_save_does_not_hide_what_went_wrong_first(

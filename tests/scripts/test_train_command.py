@@ -249,6 +249,24 @@ def test_killed_worker_is_named(start, home):
     assert whole_checkpoints(home / 'logdir' / 'now-debug')[-1] >= 200
 
 
+def test_killed_worker_is_started_anew_if_asked_for(start, home):
+    process, workers = start(COMPILED, *LONG, '--set=worker_restarts=3')
+    victim = min(workers, key=lambda worker: worker.pid)
+    victim.kill()
+    told = next(line for line in process.stdout if 'anew' in line)
+    assert re.fullmatch(
+        r'workers    a worker is started anew, 1 of 3: The worker process '
+        rf'{victim.pid} was killed by SIGKILL while environment \d was at '
+        r'work\.\n',
+        told,
+    )
+    next(line for line in process.stdout if line.startswith('train'))
+    process.send_signal(signal.SIGINT)
+    _, problems = finish(process, workers)
+    assert (process.returncode, problems) == (130, '')
+    assert whole_checkpoints(home / 'logdir' / 'now-debug')
+
+
 @pytest.fixture
 def mistake(home, capfd):
     """A function that trains by mistake and returns what that prints."""

@@ -28,7 +28,7 @@ def test_shapes_and_types():
         assert found['image'].dtype == np.uint8
         assert found['place'].dtype == np.int32
         assert found['speed'].dtype == np.float32
-    for name in ('begins', 'reward', 'terminated', 'truncated'):
+    for name in ('begins', 'reward', 'terminated', 'truncated', 'lost'):
         assert memory.reply[name].shape == (4,)
 
 
@@ -64,13 +64,13 @@ def test_matrices_are_the_reply():
 @pytest.mark.parametrize('count', [1, 3, 16])
 def test_matrices_begin_at_cache_lines(count):
     # Four bytes each: 3 of an action and a reset; 1 + 2 of place and speed,
-    # twice, and four numbers. Bytes: 15 of an image, twice.
+    # twice, and five numbers. Bytes: 15 of an image, twice.
     def padded(size):
         return -(-size // 64) * 64
 
     size = block.Block.size(OBSERV, ACTION, count)
     assert size == (
-        padded(count * 4 * 4) + padded(count * 4 * 10) + padded(count * 30)
+        padded(count * 4 * 4) + padded(count * 4 * 11) + padded(count * 30)
     )
     buffer = memoryview(bytearray(size))
     start = np.frombuffer(buffer, np.uint8).ctypes.data

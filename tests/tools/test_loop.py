@@ -263,6 +263,25 @@ def test_rate_leaves_the_first_call_out():
     assert 0 < first.seconds <= second.seconds
 
 
+def test_counts_are_those_at_the_report():
+    loop, calls = Loop(), []
+
+    def operation(begins):
+        calls.append(begins)
+        return {'episodes': 1, 'score': 2, 'length': 3, 'loss': len(calls)}
+
+    loop.add_phase(
+        'train',
+        operation,
+        batch_size=1,
+        steps=4,
+        report_every=4,
+        counts=lambda: {'calls': len(calls)},
+    )
+    (score,) = loop.run(max_step=4)
+    assert score.report.metrics == {'loss': 2.5, 'calls': 4}
+
+
 def test_without_records_and_saver():
     loop = Loop()
     loop.add_phase(

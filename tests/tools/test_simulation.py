@@ -46,6 +46,7 @@ class Recording(tf.Module):
             'terminated': rows(dtype='bool'),
             'truncated': rows(dtype='bool'),
             'next_observ': rows(3),
+            'lost': rows(dtype='bool'),
             'done': rows(dtype='bool'),
         }
 
@@ -287,9 +288,44 @@ def test_evaluation_gives_up_after_so_many_steps():
     assert results == {'episodes': 1, 'score': 3, 'length': 2}
 
 
+class Losing(InGraphBatchEnv):
+    """Says that the second step of the first environment was lost."""
+
+    def __init__(self, batch_env):
+        super().__init__(batch_env)
+        self.steps = tf.Variable(0, trainable=False)
+
+    def step(self, prepared):
+        super().step(prepared)
+        self.steps.assign_add(1)
+
+    @property
+    def transition(self):
+        here = tf.range(len(self)) == 0
+        lost = here & (self.steps == 2)
+        return super().transition._replace(lost=lost)
+
+
+def test_agent_whose_episode_was_lost_plays_another():
+    #   step        1     2     3     4
+    #   agent 0     1     2 | lost    1     2 |
+    #   agent 1     1     2     3 |
+    envs = [Counting(2), Counting(3)]
+    batch_env = Losing(BatchEnv(envs))
+    algo, scores = MockAlgorithm(batch_env), EpisodeScores(2)
+    simulation.evaluation(batch_env, algo, scores, max_steps=3)
+    assert int(algo.calls['perform']) == 4
+    results = numbers(scores.clear())
+    assert results == {'episodes': 2, 'score': (3 + 6) / 2, 'length': 2.5}
+
+
 def submit(scores, *steps):
-    for reward, done in steps:
-        scores.submit(tf.constant(reward, tf.float32), tf.constant(done))
+    for reward, done, *lost in steps:
+        scores.submit(
+            tf.constant(reward, tf.float32),
+            tf.constant(done),
+            tf.constant(lost[0] if lost else [False] * len(done)),
+        )
 
 
 def test_scores_of_episodes():
@@ -347,3 +383,15 @@ def test_scores_without_limit_after_one():
     scores.restart()
     submit(scores, *[([1], [True])] * 3)
     assert numbers(scores.clear()) == {'episodes': 3, 'score': 1, 'length': 1}
+
+
+def test_scores_of_episodes_whose_last_step_was_lost():
+    scores = EpisodeScores(2)
+    scores.restart(episodes=1)
+    no, yes = [False, False], [True, False]
+    submit(scores, ([1, 10], no), ([0, 20], yes, yes))
+    assert numbers(scores.clear())['episodes'] == 0
+    assert scores.counting.numpy().tolist() == [True, True]
+    submit(scores, ([3, 30], yes))  # Nothing of the lost episode counts.
+    assert numbers(scores.clear()) == {'episodes': 1, 'score': 3, 'length': 1}
+    assert scores.counting.numpy().tolist() == [False, True]

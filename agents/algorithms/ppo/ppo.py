@@ -5,7 +5,7 @@ from typing import Any
 from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.algorithms.ppo import losses
-from agents.parts import distributions, minibatches, returns, sequences
+from agents.parts import distributions, minibatches, sequences
 from agents.tools import errors, state
 from agents.tools.backend import compiled, tf
 
@@ -51,14 +51,11 @@ class PPO(OnPolicy):
         rate = self.learning_rate_scale(rollout)
         before = state.read(self._first_state)
         old = self.policy.unroll(rollout.observ, rollout.begins, before)
-        advantage = rollout.advantage
-        if config.normalize_advantage:
-            advantage = returns.normalized(advantage)
         steps = {
             'observ': rollout.observ,
             'begins': rollout.begins,
             'action': rollout.action,
-            'advantage': advantage,
+            'advantage': self.policy_advantage(rollout),
             'old_log_prob': old.log_prob(rollout.action),
         }
         if config.surrogate == 'penalty':

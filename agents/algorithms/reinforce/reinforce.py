@@ -4,7 +4,7 @@ from typing import Any
 
 from agents.algorithms import on_policy
 from agents.algorithms.on_policy import OnPolicy, Rollout
-from agents.parts import returns, sequences
+from agents.parts import sequences
 from agents.tools import state
 from agents.tools.backend import compiled, tf
 
@@ -32,15 +32,12 @@ class REINFORCE(OnPolicy):
 
     @compiled
     def _learn_policy(self, rollout: Rollout) -> dict[str, tf.Tensor]:
-        advantage = rollout.advantage
-        if self.config.normalize_advantage:
-            advantage = returns.normalized(advantage)
         network = self.policy.network
         steps = {
             'observ': rollout.observ,
             'begins': rollout.begins,
             'action': rollout.action,
-            'advantage': advantage,
+            'advantage': self.policy_advantage(rollout),
         }
         metrics = self.optimizer.minimize(
             self._loss,
