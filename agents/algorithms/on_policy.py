@@ -10,6 +10,7 @@ from agents.algorithms.algorithm import Algorithm
 from agents.parts import (
     distributions,
     memory,
+    moments,
     normalize,
     policy,
     returns,
@@ -326,8 +327,9 @@ class OnPolicy(Algorithm):
         self._updates.assign_add(1)
         log = rollout._asdict()
         state.assign(self._log, {name: log[name] for name in self._log})
+        _, variance = moments.mean_and_variance(rollout.advantage)
         return {
-            'advantage_std': tf.math.reduce_std(rollout.advantage),
+            'advantage_std': tf.cast(tf.sqrt(variance), tf.float32),
             'explained_variance': explained_variance(
                 rollout.value, rollout.returns
             ),
