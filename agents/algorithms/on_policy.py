@@ -72,8 +72,8 @@ class OnPolicy(Algorithm):
         action_space: Space of the actions.
         num_agents: Number of agents.
         config: Settings, see `agents.scripts.configs`.
-        critic_device: Where the value is learnt; on a device of its own it
-            is learnt at the same time as the policy.
+        critic_device: Where the value network is, and the value is learnt, at
+            the same time as the policy; None if after it, and where it is.
     """
 
     def __init__(
@@ -186,6 +186,7 @@ class OnPolicy(Algorithm):
         metrics, value = together(
             lambda: learn_policy(rollout),
             lambda: self._learn_value(rollout, batch_size, epochs),
+            self.critic_device,
         )
         skipped = metrics.pop('skipped') + value['skipped']
         return {
