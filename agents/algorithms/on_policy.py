@@ -10,6 +10,7 @@ from agents.algorithms.algorithm import Algorithm
 from agents.parts import (
     distributions,
     memory,
+    moments,
     normalize,
     policy,
     returns,
@@ -72,8 +73,8 @@ class OnPolicy(Algorithm):
         action_space: Space of the actions.
         num_agents: Number of agents.
         config: Settings, see `agents.scripts.configs`.
-        critic_device: Where the value is learnt; on a device of its own it
-            is learnt at the same time as the policy.
+        critic_device: Where the value network is, and the value is learnt, at
+            the same time as the policy; None if after it, and where it is.
     """
 
     def __init__(
@@ -186,6 +187,7 @@ class OnPolicy(Algorithm):
         metrics, value = together(
             lambda: learn_policy(rollout),
             lambda: self._learn_value(rollout, batch_size, epochs),
+            self.critic_device,
         )
         skipped = metrics.pop('skipped') + value['skipped']
         return {
@@ -337,8 +339,9 @@ class OnPolicy(Algorithm):
         self._updates.assign_add(1)
         log = rollout._asdict()
         state.assign(self._log, {name: log[name] for name in self._log})
+        _, variance = moments.mean_and_variance(rollout.advantage)
         return {
-            'advantage_std': tf.math.reduce_std(rollout.advantage),
+            'advantage_std': tf.cast(tf.sqrt(variance), tf.float32),
             'explained_variance': explained_variance(
                 rollout.value, rollout.returns
             ),

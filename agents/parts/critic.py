@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agents.parts import minibatches, sequences
+from agents.parts import minibatches, moments, sequences
 from agents.parts.optimizer import Optimizer
 from agents.tools import nested, state
 from agents.tools.backend import tf
@@ -133,5 +133,6 @@ def value_loss(
 
 def explained_variance(value: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """1 − Var[R − V] / Var[R]: 1 is perfect, 0 no better than a constant."""
-    residual = tf.math.reduce_variance(target - value)
-    return 1 - residual / (tf.math.reduce_variance(target) + 1e-8)
+    _, residual = moments.mean_and_variance(target - value)
+    _, variance = moments.mean_and_variance(target)
+    return tf.cast(1 - residual / (variance + 1e-8), tf.float32)

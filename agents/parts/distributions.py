@@ -2,6 +2,9 @@
 
 Each has `mode`, `sample`, `log_prob`, `entropy` and `kl`. The dimensions of
 one action are summed over, those before are a batch.
+
+Infinite logits make actions impossible, as a network may that masks them: they
+are never chosen, and add nothing to entropies, divergences and gradients.
 """
 
 import math
@@ -47,7 +50,7 @@ class Gaussian(NamedTuple):
 
 
 class Categorical(NamedTuple):
-    """One of several choices, `[..., choice]`."""
+    """One of several choices, `[..., choice]`, impossible where −∞."""
 
     logits: tf.Tensor
 
@@ -62,23 +65,25 @@ class Categorical(NamedTuple):
         return tf.argmax(self.logits + noise, -1, tf.int32)
 
     def log_prob(self, value: tf.Tensor) -> tf.Tensor:
-        chosen = tf.one_hot(value, self.logits.shape[-1])
-        return tf.reduce_sum(chosen * tf.nn.log_softmax(self.logits), -1)
+        log_probs = tf.nn.log_softmax(self.logits)
+        # Selected, as zero times the infinity of an impossible one is NaN.
+        chosen = tf.one_hot(value, log_probs.shape[-1], True, False)
+        return tf.reduce_sum(tf.where(chosen, log_probs, 0.0), -1)
 
     def entropy(self) -> tf.Tensor:
         """−Σ p ln p."""
         log_probs = tf.nn.log_softmax(self.logits)
-        return -tf.reduce_sum(tf.exp(log_probs) * log_probs, -1)
+        return -tf.reduce_sum(_weigh(log_probs, tf.exp(log_probs)), -1)
 
     def kl(self, other: Any) -> tf.Tensor:
         """Σ p₁ (ln p₁ − ln p₂)."""
         log_probs = tf.nn.log_softmax(self.logits)
         log_ratio = log_probs - tf.nn.log_softmax(other.logits)
-        return tf.reduce_sum(tf.exp(log_probs) * log_ratio, -1)
+        return tf.reduce_sum(_weigh(log_ratio, tf.exp(log_probs)), -1)
 
 
 class Bernoulli(NamedTuple):
-    """Independent choices of 0 or 1, `[..., dimension]`."""
+    """Independent choices of 0 or 1, `[..., dimension]`, certain where ±∞."""
 
     logits: tf.Tensor
 
@@ -105,8 +110,8 @@ class Bernoulli(NamedTuple):
     @staticmethod
     def _mean_of(logits: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
         """The cross entropy −p₁ ln p₂ − (1 − p₁) ln (1 − p₂)."""
-        yes = tf.sigmoid(logits) * tf.math.log_sigmoid(others)
-        no = tf.sigmoid(-logits) * tf.math.log_sigmoid(-others)
+        yes = _weigh(tf.math.log_sigmoid(others), tf.sigmoid(logits))
+        no = _weigh(tf.math.log_sigmoid(-others), tf.sigmoid(-logits))
         return -yes - no
 
 
@@ -138,6 +143,14 @@ class Product(NamedTuple):
     def kl(self, other: Any) -> tf.Tensor:
         pairs = zip(self.parts, other.parts, strict=True)
         return tf.add_n([mine.kl(others) for mine, others in pairs])
+
+
+def _weigh(value: tf.Tensor, prob: tf.Tensor) -> tf.Tensor:
+    """What counts of a value by its probability, nothing if it is zero.
+
+    Not even if the value is infinite, as logarithms of zero are.
+    """
+    return prob * tf.where(prob > 0, value, 0.0)
 
 
 Distribution = Gaussian | Categorical | Bernoulli | Product

@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.parts import returns
+from agents.parts import moments, returns
 from agents.tools import nested, spaces
 from agents.tools.backend import tf
 
@@ -13,7 +13,8 @@ class StreamingNormalize(tf.Module):
     """Centers and scales values by their running mean and deviation.
 
     The statistics change by `update` alone. As long as there are none, values
-    are only clipped.
+    are only clipped. The mean is float64, and so is the distance from it: near
+    1e6 a mean in float32 is off by up to 1/32.
 
     Args:
         shape: Shape of one value.
@@ -31,9 +32,10 @@ class StreamingNormalize(tf.Module):
     ):
         super().__init__()
         self._center, self._scale, self._clip = center, scale, clip
-        self._count = tf.Variable(0.0, trainable=False)
-        self._mean = tf.Variable(tf.zeros(shape), trainable=False)
-        self._squares = tf.Variable(tf.zeros(shape), trainable=False)
+        zeros = tf.zeros(shape, tf.float64)
+        self._count = tf.Variable(tf.zeros((), tf.float64), trainable=False)
+        self._mean = tf.Variable(zeros, trainable=False)
+        self._squares = tf.Variable(zeros, trainable=False)
 
     @property
     def count(self) -> tf.Tensor:
@@ -48,18 +50,20 @@ class StreamingNormalize(tf.Module):
     def std(self) -> tf.Tensor:
         """The standard deviation, 1 as long as there are no values.
 
-        Slightly more than zero for what never changes, whose mean would
-        otherwise turn its rounding error into a signal.
+        Slightly more than zero for what never changes, as its distance from
+        the mean is divided by it.
         """
-        variance = self._squares / tf.maximum(self._count, 1.0)
-        return tf.where(self._count > 0, tf.sqrt(variance + 1e-8), 1.0)
+        count = self.count
+        variance = self._squares / tf.maximum(count, 1)
+        return tf.where(count > 0, tf.sqrt(variance + 1e-8), 1)
 
     def transform(self, value: tf.Tensor) -> tf.Tensor:
         """Normalize values `[..., *shape]`."""
         if self._center:
-            value = value - self._mean
+            distance = tf.cast(value, tf.float64) - self._mean
+            value = tf.cast(distance, tf.float32)
         if self._scale:
-            value = value / self.std
+            value = value / tf.cast(self.std, tf.float32)
         if self._clip is not None:
             value = tf.clip_by_value(value, -self._clip, self._clip)
         return value
@@ -76,14 +80,13 @@ class StreamingNormalize(tf.Module):
         Chan, Golub and LeVeque 1979, Updating formulae and a pairwise
         algorithm for computing sample variances.
         """
-        rank = value.shape.rank - self._mean.shape.rank
-        axes = list(range(rank))
+        mean, variance = moments.mean_and_variance(value, self._mean.shape)
+        rank = value.shape.rank - mean.shape.rank
         new = float(value.shape[:rank].num_elements())
-        mean = tf.reduce_mean(value, axes)
-        squares = tf.reduce_sum((value - mean) ** 2, axes)
         total = self._count + new
         delta = mean - self._mean
-        self._squares.assign_add(squares + delta**2 * self._count * new / total)
+        between = delta**2 * self._count / total
+        self._squares.assign_add((variance + between) * new)
         self._mean.assign_add(delta * new / total)
         self._count.assign(total)
 

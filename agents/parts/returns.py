@@ -6,6 +6,7 @@ where it was cut off, and at the end of the rollout, the return goes on with
 the value of the true successor, `next_value`.
 """
 
+from agents.parts import moments
 from agents.tools.backend import tf
 
 
@@ -115,8 +116,9 @@ def discounted_past(
 
 def normalized(advantage: tf.Tensor) -> tf.Tensor:
     """Advantages with mean 0 and standard deviation 1."""
-    mean = tf.reduce_mean(advantage)
-    return (advantage - mean) / (tf.math.reduce_std(advantage) + 1e-8)
+    mean, variance = moments.mean_and_variance(advantage)
+    distance = tf.cast(advantage, tf.float64) - mean
+    return tf.cast(distance / (tf.sqrt(variance) + 1e-8), tf.float32)
 
 
 def _backward(summand: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:

@@ -119,22 +119,38 @@ _SECOND_THREAD = futures.ThreadPoolExecutor(1)
 
 
 def together(
-    first: Callable[[], Any], second: Callable[[], Any]
+    first: Callable[[], Any], second: Callable[[], Any], device: str | None
 ) -> tuple[Any, Any]:
-    """Call two functions at the same time, the second on `SECOND_DEVICE`.
+    """Call two functions at the same time, the second on a device of its own.
 
-    They must not depend on each other's effects. Within a graph, which is on
-    one device, they become part of it one after the other.
+    They must not depend on each other's effects. Without a device, or within a
+    graph, which is on one, they are called one after the other.
+
+    Args:
+        first: Is called on this thread.
+        second: Is called on another; both are awaited, even if one raises.
+        device: Where the second one's variables are, such as `SECOND_DEVICE`,
+            or None if they are where those of the first are.
+
+    Returns:
+        What the first and the second return.
     """
-    if tf.inside_function() or SECOND_DEVICE is None:
+    if tf.inside_function() or device is None:
         return first(), second()
 
-    def on_second_device() -> Any:
-        with tf.device(SECOND_DEVICE):
+    def on_device() -> Any:
+        with tf.device(device):
             return second()
 
-    result = _SECOND_THREAD.submit(on_second_device)
-    return first(), result.result()
+    pending = _SECOND_THREAD.submit(on_device)
+    try:
+        result = first()
+    except BaseException as error:
+        other = pending.exception()  # Waits for it.
+        if other is not None:
+            raise error from other  # So that neither is lost.
+        raise
+    return result, pending.result()
 
 
 def use_threads(count: int) -> None:

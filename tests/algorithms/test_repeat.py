@@ -5,6 +5,8 @@ import pytest
 
 from agents.scripts import configs, environments, utility
 from agents.tools import mock_environment
+from agents.tools.backend import tf
+from agents.tools.transition import Transition
 
 
 def weights(seed=0, **workers):
@@ -62,3 +64,33 @@ def test_compiled_it_repeats_to_the_bit():
     one, same = [weights(env_processes=False) for _ in range(2)]
     for name, value in one.items():
         np.testing.assert_array_equal(same[name], value, name)
+
+
+def learnt(algo, update):
+    """The weights of both networks after two rollouts of random steps."""
+    rng = np.random.default_rng(0)
+    agents, steps = algo.config.num_agents, algo.config.update_every
+    for _ in range(2):
+        for _ in range(steps):
+            numbers = rng.normal(size=(agents, 9)).astype(np.float32)
+            observ, after, action, reward = np.split(numbers, [3, 6, 8], 1)
+            done = rng.random(agents) < 0.25
+            step = Transition(reward[:, 0], done, np.zeros_like(done), after)
+            algo.experience(
+                *tf.nest.map_structure(tf.constant, (observ, action, step))
+            )
+        update()
+    networks = algo.policy.network, algo.critic.network
+    return [w.numpy() for n in networks for w in n.trainable_variables]
+
+
+def test_update_outside_of_a_graph_learns_what_one_inside_does(define):
+    algo = define(learning_rate=0.01)
+    networks = algo.policy.network, algo.critic.network
+    before = [w.numpy() for n in networks for w in n.trainable_variables]
+    outside = learnt(algo, algo.update)
+    other = define(learning_rate=0.01)
+    inside = learnt(other, tf.function(other.update, autograph=False))
+    for weights in zip(before, outside, inside, strict=True):
+        assert np.abs(weights[0] - weights[1]).max() > 1e-3
+        np.testing.assert_allclose(weights[1], weights[2], atol=1e-5)

@@ -6,7 +6,7 @@ import pytest
 from agents.parts.critic import Critic, explained_variance, value_loss
 from agents.parts.optimizer import Optimizer
 from agents.tools import random
-from agents.tools.backend import keras, tf
+from agents.tools.backend import compiled, keras, tf
 
 TIME, AGENTS, SIZE = 4, 3, 2
 
@@ -86,6 +86,17 @@ def test_explained_variance_computed_by_hand():
     # Errors of ±1 where the variance is 1¼.
     value = target + tf.constant([1.0, -1, -1, 1])
     assert abs(explained_variance(value, target) - (1 - 1 / 1.25)) < 1e-6
+
+
+@pytest.mark.parametrize('wrap', [lambda f: f, tf.function, compiled])
+def test_explained_variance_far_from_zero_is_as_in_float64(wrap):
+    rng = np.random.default_rng(0)
+    target = (1e6 + rng.normal(size=(128, 1024))).astype(np.float32)
+    value = np.float32(0.5 * (target - 1e6))
+    result = wrap(explained_variance)(tf.constant(value), tf.constant(target))
+    exact = target.astype(np.float64)
+    expected = 1 - np.var(exact - value) / np.var(exact)
+    np.testing.assert_allclose(result, expected, atol=0.01)
 
 
 def test_values_are_those_of_the_network():

@@ -295,3 +295,153 @@ def test_compiled_is_like_eager(define):
     eager, result = all_of_them(), compiled(all_of_them)()
     for one, other in zip(eager, result, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+INF = math.inf
+# Logits of which some are infinite, all of them so that one is certain, none.
+MASKED = np.array([[0, -INF, 1, 2.5], [-INF, 3, -INF, -INF], [0.5, 2, 1, 4]])
+OTHERS = np.array([[1, -INF, 0, 0.5], [-INF, 5, -INF, -INF], [-1, 0.5, 3, 2]])
+COINS = np.array([[0.5, -INF, INF], [INF, 3, -INF], [-INF, -2, 1]])
+OTHER_COINS = np.array([[1.5, -INF, INF], [INF, -1, -INF], [-INF, 2, 0]])
+CHOICES, SIDES = [2, 1, 0], [[1, 0, 1], [1, 0, 0], [0, 1, 0]]
+
+
+def masked_categorical(logits):
+    return distributions.Categorical(logits)
+
+
+def masked_bernoulli(logits):
+    return distributions.Bernoulli(logits)
+
+
+def masked_product(logits):
+    return distributions.from_output(
+        gym.spaces.MultiDiscrete([4, 4]), tf.concat([logits, logits[::-1]], -1)
+    )
+
+
+MASKS = {
+    masked_categorical: (MASKED, OTHERS, CHOICES),
+    masked_bernoulli: (COINS, OTHER_COINS, SIDES),
+    masked_product: (MASKED, OTHERS, np.transpose([CHOICES, CHOICES[::-1]])),
+}
+each_mask = pytest.mark.parametrize('define', MASKS)
+each_wrap = pytest.mark.parametrize(
+    'wrap', [lambda f: f, tf.function, compiled], ids=['eager', 'graph', 'xla']
+)
+
+
+def probabilities(define, logits):
+    """The probabilities by definition, `[batch, dimension, choice]`."""
+    if define is masked_bernoulli:
+        yes = 1 / (1 + np.exp(-logits))
+        return np.stack([1 - yes, yes], -1)
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    parts = [p, p[::-1]] if define is masked_product else [p]
+    return np.stack(parts, 1)
+
+
+def log_prob_by_definition(define, value, logits, _):
+    p = probabilities(define, logits)
+    value = np.reshape(value, p.shape[:2])
+    return np.log(np.take_along_axis(p, value[..., None], -1)).sum((-1, -2))
+
+
+def entropy_by_definition(define, _, logits, __):
+    p = probabilities(define, logits)
+    return -np.sum(p * np.log(p, where=p > 0, out=0 * p), (-1, -2))
+
+
+def kl_by_definition(define, _, logits, others):
+    p, q = probabilities(define, logits), probabilities(define, others)
+    ratio = np.divide(p, q, where=p > 0, out=np.ones_like(p))
+    return np.sum(p * np.log(ratio), (-1, -2))
+
+
+QUANTITIES = {
+    log_prob_by_definition: lambda mine, _, value: mine.log_prob(value),
+    entropy_by_definition: lambda mine, _, __: mine.entropy(),
+    kl_by_definition: lambda mine, other, _: mine.kl(other),
+}
+
+
+def numerical_gradient(function, logits):
+    """Of the sum of the results, zero for what is impossible."""
+    gradient = np.zeros_like(logits)
+    for place in zip(*np.isfinite(logits).nonzero(), strict=True):
+        sides = []
+        for step in (1e-5, -1e-5):
+            moved = logits.copy()
+            moved[place] += step
+            sides.append(function(moved).sum())
+        gradient[place] = (sides[0] - sides[1]) / 2e-5
+    return gradient
+
+
+@each_mask
+@each_wrap
+@pytest.mark.parametrize('definition', QUANTITIES)
+def test_impossible_actions_count_for_nothing(define, wrap, definition):
+    logits, others, value = MASKS[define]
+
+    @wrap
+    def with_gradients(*inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            pair = [define(x) for x in inputs]
+            result = QUANTITIES[definition](*pair, tf.constant(value))
+        return result, tape.gradient(
+            result, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+
+    inputs = [tf.constant(x, tf.float32) for x in (logits, others)]
+    result, gradients = with_gradients(*inputs)
+    expected = definition(define, value, logits, others)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+    expected = (
+        numerical_gradient(
+            lambda x: definition(define, value, x, others), logits
+        ),
+        numerical_gradient(
+            lambda x: definition(define, value, logits, x), others
+        ),
+    )
+    for gradient, numerical in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(gradient, numerical, atol=1e-5)
+
+
+@each_mask
+@each_wrap
+def test_impossible_actions_are_never_chosen(define, wrap):
+    logits = np.repeat(MASKS[define][0], SAMPLES, 0)
+    distribution = define(tf.constant(logits, tf.float32))
+    p = probabilities(define, logits)
+    drawn = wrap(distribution.sample)(key())
+    best = wrap(lambda: distribution.mode)()
+    for value in (drawn, best):
+        value = np.reshape(value, p.shape[:2])[..., None]
+        assert np.take_along_axis(p, value, -1).all()
+
+
+@each_wrap
+def test_actions_that_the_other_excludes_are_infinitely_far(wrap):
+    for define, (logits, others, _) in MASKS.items():
+        finite = tf.constant(np.where(np.isinf(others), 0, others), tf.float32)
+        masked = tf.constant(logits, tf.float32)
+        kl = wrap(lambda x, y, kind=define: kind(x).kl(kind(y)))
+        assert np.isposinf(kl(finite, masked)[:2]).all()
+        assert np.isfinite(kl(masked, finite)).all()
+
+
+@each_wrap
+def test_nothing_possible_is_not_a_number(wrap):
+    nothing = distributions.Categorical(tf.fill((2, 3), -INF))
+    everything = distributions.Categorical(tf.zeros((2, 3)))
+    results = wrap(
+        lambda: (
+            nothing.log_prob([0, 1]),
+            nothing.entropy(),
+            nothing.kl(everything),
+        )
+    )()
+    assert np.isnan(results).all()

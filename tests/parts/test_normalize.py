@@ -1,10 +1,14 @@
 """Normalizers against NumPy on all that they have seen."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 from agents.parts import normalize
+from agents.parts.memory import RolloutMemory
+from agents.tools import layout
 from agents.tools.backend import compiled, tf
 
 
@@ -28,15 +32,98 @@ def test_statistics_are_those_of_all_values(shape):
     np.testing.assert_allclose(normalizer.std, pooled.std(0), rtol=1e-5)
 
 
-def test_values_far_from_zero_lose_no_precision():
-    parts = rollouts(1000, count=20, offset=0.0, scale=1.0)
-    parts = [part + np.float32(5000) for part in parts]
-    normalizer = normalize.StreamingNormalize(())
-    for part in parts:
-        normalizer.update(tf.constant(part))
-    pooled = np.concatenate(parts).astype(np.float64)
-    np.testing.assert_allclose(normalizer.mean, pooled.mean(), rtol=1e-6)
-    np.testing.assert_allclose(normalizer.std, pooled.std(), rtol=1e-3)
+def one_program(normalizer, rollouts):
+    """Record them row by row, add and normalize them, all in one program."""
+    count, time, agents, size = rollouts.shape
+    record = RolloutMemory(layout.Spec((size,), 'float32'), time, agents)
+
+    def append(rows, step):
+        record.append(rows[step])
+        return (step + 1,)
+
+    def rollout_and_update(number, _):
+        rows = rollouts[number]
+        tf.while_loop(
+            lambda step: step < time, partial(append, rows), [tf.constant(0)]
+        )
+        normalizer.update(record.data())
+        record.clear()
+        return number + 1, normalizer.transform(rows)
+
+    @compiled
+    def run():
+        return tf.while_loop(
+            lambda number, _: number < count,
+            rollout_and_update,
+            [tf.constant(0), rollouts[0]],
+        )[1]
+
+    return run()
+
+
+def one_after_the_other(wrap):
+    """Add one rollout after the other, and normalize the last."""
+
+    def run(normalizer, rollouts):
+        update, transform = [
+            wrap(f) for f in (normalizer.update, normalizer.transform)
+        ]
+        for rows in rollouts:
+            update(rows)
+        return transform(rollouts[-1])
+
+    return run
+
+
+WAYS = {
+    'eager': one_after_the_other(lambda f: f),
+    'graph': one_after_the_other(tf.function),
+    'compiled': one_after_the_other(compiled),
+    'one program': one_program,
+}
+each_way = pytest.mark.parametrize('way', WAYS.values(), ids=WAYS)
+
+
+def expect_float64(normalizer, rows, result):
+    """Compare statistics and the last rows, normalized, to those of NumPy."""
+    exact = rows.astype(np.float64)
+    pooled = exact.reshape(-1, exact.shape[-1])
+    mean, std = pooled.mean(0), pooled.std(0)
+    assert (np.abs(normalizer.mean - mean) < 1e-6 * std).all()
+    np.testing.assert_allclose(normalizer.std, std, rtol=1e-6)
+    np.testing.assert_allclose(result, (exact[-1] - mean) / std, atol=1e-5)
+
+
+@each_way
+@pytest.mark.parametrize('offset', [0, 3e4, -1e6])
+@pytest.mark.parametrize('lead', [(2, 1), (8, 3), (128, 1024)])
+def test_far_from_zero_it_is_as_in_float64(way, offset, lead):
+    rng = np.random.default_rng(0)
+    rows = (offset + rng.normal(size=(2, *lead, 3))).astype(np.float32)
+    normalizer = normalize.StreamingNormalize((3,), clip=None)
+    result = way(normalizer, tf.constant(rows))
+    expect_float64(normalizer, rows, result)
+
+
+@each_way
+@pytest.mark.parametrize('drift', [0, 10, 1e6])
+def test_offset_that_drifts_is_followed_over_many_rollouts(way, drift):
+    rng = np.random.default_rng(0)
+    offset = 1e6 + drift * np.sin(np.linspace(0, np.pi, 300))
+    rows = offset[:, None, None, None] + rng.normal(size=(300, 4, 2, 3))
+    rows = rows.astype(np.float32)
+    normalizer = normalize.StreamingNormalize((3,), clip=None)
+    result = way(normalizer, tf.constant(rows))
+    expect_float64(normalizer, rows, result)
+
+
+@each_way
+@pytest.mark.parametrize('constant', [0.1, 1e6 + 0.3])
+@pytest.mark.parametrize('lead', [(1, 1), (128, 1024)])
+def test_what_never_changes_becomes_zero(way, constant, lead):
+    rows = tf.fill((3, *lead, 2), np.float32(constant))
+    result = way(normalize.StreamingNormalize((2,)), rows)
+    assert np.abs(result).max() < 1e-5
 
 
 @pytest.fixture
@@ -77,13 +164,6 @@ def test_before_any_values_it_only_clips():
     np.testing.assert_array_equal(normalizer.std, [1, 1])
 
 
-def test_what_never_changes_becomes_zero():
-    normalizer = normalize.StreamingNormalize(())
-    for _ in range(5):
-        normalizer.update(tf.fill([7], 0.1))
-    assert abs(normalizer.transform(tf.constant(0.1))) < 1e-3
-
-
 def test_transforming_changes_no_statistics(trained):
     normalizer = trained()
     before = [v.numpy() for v in normalizer.variables]
@@ -105,16 +185,6 @@ def test_summary_has_mean_and_deviation(trained):
     summary = trained().summary()
     np.testing.assert_allclose(summary['mean'], [2, 20])
     np.testing.assert_allclose(summary['std'], [1, 10], rtol=1e-5)
-
-
-def test_compiled_update_is_like_eager():
-    eager, other = [normalize.StreamingNormalize((3,)) for _ in range(2)]
-    update = compiled(other.update)
-    for part in rollouts(7, 4, 3):
-        eager.update(tf.constant(part))
-        update(tf.constant(part))
-    np.testing.assert_allclose(eager.mean, other.mean, rtol=1e-5)
-    np.testing.assert_allclose(eager.std, other.std, rtol=1e-5)
 
 
 SPACE = gym.spaces.Dict(
@@ -194,6 +264,21 @@ def test_rewards_are_scaled_by_the_deviation_of_their_discounted_sum():
         normalizer.update(tf.constant(reward), tf.constant(begins))
         result = normalizer.transform(tf.constant(reward))
         np.testing.assert_allclose(result, reward / np.std(sums), rtol=1e-4)
+
+
+@pytest.mark.parametrize('shape', [(2, 1), (128, 1024)])
+def test_rewards_far_from_zero_are_scaled_as_in_float64(shape):
+    normalizer = normalize.NormalizeReward(shape[1], True, 0.0, clip=1e9)
+    rng = np.random.default_rng(0)
+    sums = []
+    for _ in range(2):
+        reward = (1e6 + rng.normal(size=shape)).astype(np.float32)
+        compiled(normalizer.update)(
+            tf.constant(reward), tf.zeros(shape, tf.bool)
+        )
+        sums.append(reward.astype(np.float64))
+        result = normalizer.transform(tf.constant(reward))
+        np.testing.assert_allclose(result, reward / np.std(sums), rtol=1e-6)
 
 
 def test_rewards_are_clipped():

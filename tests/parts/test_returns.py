@@ -195,6 +195,16 @@ def test_normalized_has_mean_zero_and_deviation_one():
     np.testing.assert_allclose(result, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize('wrap', [lambda f: f, tf.function, compiled])
+def test_normalized_far_from_zero_is_as_in_float64(wrap):
+    rng = np.random.default_rng(0)
+    advantage = (1e6 + rng.normal(size=(128, 1024))).astype(np.float32)
+    result = wrap(returns.normalized)(tf.constant(advantage))
+    exact = advantage.astype(np.float64)
+    expected = (exact - exact.mean()) / exact.std()
+    np.testing.assert_allclose(result, expected, atol=1e-5)
+
+
 def test_normalized_makes_nothing_of_equal_advantages():
     assert not returns.normalized(tf.fill((4, 2), 3.0)).numpy().any()
 

@@ -1,0 +1,28 @@
+"""Means and variances that are right however far from zero the values are."""
+
+from agents.tools.backend import tf
+
+
+def mean_and_variance(
+    values: tf.Tensor, shape: tuple[int, ...] = ()
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The mean and the variance of values `[..., *shape]`, in float64.
+
+    A compiled sum adds one value after the other. In float32 that goes astray,
+    so that the mean of 131,072 values near 3e4 with a deviation of 1 is off by
+    as much as 7. Float64 has the digits to add them up without an error.
+    """
+    values = tf.cast(values, tf.float64)
+    mean = _mean(values, len(shape))
+    return mean, _mean((values - mean) ** 2, len(shape))
+
+
+def _mean(values: tf.Tensor, rank: int) -> tf.Tensor:
+    """Take the mean over one axis after the other until so many are left.
+
+    Over several at once, compiled code reads column by column, which takes
+    twice the time for many of them.
+    """
+    while values.shape.rank > rank:
+        values = tf.reduce_mean(values, 0)
+    return values
