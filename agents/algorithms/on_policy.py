@@ -121,6 +121,8 @@ class OnPolicy(Algorithm):
         everywhere = tf.ones(num_agents, bool)
         self._begins = tf.Variable(everywhere, trainable=False)
         self._first_begins = tf.Variable(everywhere, trainable=False)
+        # Whether the rollout that is learnt from holds nothing but numbers.
+        self._sound = tf.Variable(True, trainable=False)
         # The recurrent state now, before the rollout that is learnt from, and
         # before the one that is being recorded.
         zero = sequences.zero_state(networks.policy, num_agents)
@@ -288,7 +290,9 @@ class OnPolicy(Algorithm):
         self._begins.assign(done[-1])
         state.assign(self._first_state, state.read(self._next_state))
         state.assign(self._next_state, state.read(self._state))
-        self.reward_normalizer.update(transition.reward, begins)
+        sound = self.memory.is_sound() & self._is_possible(action)
+        self._sound.assign(sound)
+        self.reward_normalizer.update(transition.reward, begins, sound)
         normalized = transition._replace(
             reward=self.reward_normalizer.transform(transition.reward),
             next_observ=self.policy.normalizer.transform(
@@ -325,6 +329,8 @@ class OnPolicy(Algorithm):
             self.config.discount,
             self.config.gae_lambda,
         )
+        # What is not sound teaches nothing, as such gradients are not applied.
+        advantage = tf.where(sound, advantage, math.nan)
         target = value + advantage
         return Rollout(
             seed, number, observ, begins, action, value, advantage, target, lost
@@ -334,7 +340,7 @@ class OnPolicy(Algorithm):
     def _conclude(self, rollout: Rollout) -> dict[str, tf.Tensor]:
         """Make ready for the next rollout; returns numbers for the log."""
         observ, _, _ = self.memory.data()
-        self.policy.normalizer.update(observ)
+        self.policy.normalizer.update(observ, self._sound)
         self.memory.clear()
         self._updates.assign_add(1)
         log = rollout._asdict()

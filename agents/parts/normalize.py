@@ -68,8 +68,8 @@ class StreamingNormalize(tf.Module):
             value = tf.clip_by_value(value, -self._clip, self._clip)
         return value
 
-    def update(self, value: tf.Tensor) -> None:
-        """Add values `[..., *shape]` to the statistics.
+    def update(self, value: tf.Tensor, sound: tf.Tensor | bool = True) -> None:
+        """Add values `[..., *shape]` to the statistics, if they are sound.
 
         With n values of mean m and sum of squared distances S before, and k,
         mean μ and Σ among the new ones:
@@ -86,9 +86,13 @@ class StreamingNormalize(tf.Module):
         total = self._count + new
         delta = mean - self._mean
         between = delta**2 * self._count / total
-        self._squares.assign_add((variance + between) * new)
-        self._mean.assign_add(delta * new / total)
-        self._count.assign(total)
+        # Selects, as what is not sound would not even be zero times zero.
+        for variable, change in (
+            (self._squares, (variance + between) * new),
+            (self._mean, delta * new / total),
+            (self._count, new),
+        ):
+            variable.assign_add(tf.where(sound, change, tf.zeros_like(change)))
 
     def reset(self) -> None:
         """Forget all values."""
@@ -127,10 +131,10 @@ class NormalizeObserv(tf.Module):
 
         return nested.map(one, self._specs, observ)
 
-    def update(self, observ: Any) -> None:
+    def update(self, observ: Any, sound: tf.Tensor | bool = True) -> None:
         leaves = self._named(observ)
         for name, normalizer in self._normalizers.items():
-            normalizer.update(leaves[name])
+            normalizer.update(leaves[name], sound)
 
     def _named(self, nest: Any) -> dict:
         names = nested.names(self._specs, 'observ')
@@ -160,15 +164,20 @@ class NormalizeReward(tf.Module):
         self._statistics = StreamingNormalize((), center=False, clip=clip)
         self._past = tf.Variable(tf.zeros(num_agents), trainable=False)
 
-    def update(self, reward: tf.Tensor, begins: tf.Tensor) -> None:
-        """Add a rollout `[time, agent]` to the statistics."""
+    def update(
+        self,
+        reward: tf.Tensor,
+        begins: tf.Tensor,
+        sound: tf.Tensor | bool = True,
+    ) -> None:
+        """Add a rollout `[time, agent]` to the statistics, if it is sound."""
         if not self._enabled:
             return
         past = returns.discounted_past(
             reward, begins, self._discount, self._past
         )
-        self._past.assign(past[-1])
-        self._statistics.update(past)
+        self._past.assign(tf.where(sound, past[-1], self._past))
+        self._statistics.update(past, sound)
 
     def transform(self, reward: tf.Tensor) -> tf.Tensor:
         return self._statistics.transform(reward) if self._enabled else reward
