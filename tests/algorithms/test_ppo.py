@@ -1,5 +1,6 @@
 """Proximal policy optimization, from one gradient step to whole updates."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -244,3 +245,37 @@ def test_useless_gradients_end_a_training(settings):
     )
     with pytest.raises(errors.UserError, match='factor'):
         next(agents.train(config, env_processes=False))
+
+
+class Mask(keras.layers.Layer):
+    """Makes the first of several actions impossible."""
+
+    def call(self, logits):
+        return tf.concat([0 * logits[..., :1] - np.inf, logits[..., 1:]], -1)
+
+
+def masked(observ_space, action_space, config):
+    """Networks of which that for the policy excludes an action."""
+    made = networks.feed_forward_categorical(observ_space, action_space, config)
+    policy = keras.Sequential([*made.policy.layers, Mask()])
+    return made._replace(policy=policy)
+
+
+@each_surrogate
+def test_policy_that_excludes_an_action_learns(define, play, surrogate):
+    algo = define(
+        network=masked,
+        actions=gym.spaces.Discrete(3),
+        surrogate=surrogate,
+        entropy_bonus=0.1,
+    )
+    before = [w.numpy() for w in algo.policy.network.trainable_variables]
+    for _ in range(2):
+        assert set(play(algo).action.flat) <= {1, 2}
+        metrics = algo.update()
+        assert metrics['skipped'] == 0
+        assert all(np.isfinite(number) for number in metrics.values())
+    for old, new in zip(
+        before, algo.policy.network.trainable_variables, strict=True
+    ):
+        assert (old != new.numpy()).any()
