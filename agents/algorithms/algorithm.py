@@ -48,6 +48,10 @@ class Algorithm(tf.Module):
         """
         return {}
 
+    def is_sound(self) -> tf.Tensor:
+        """Whether to go on within a program of several updates."""
+        return tf.constant(True)
+
     def failure(self) -> Exception | None:
         """Why to give up, if there is reason to; asked after each update."""
         return None

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 
 from agents.algorithms.algorithm import Algorithm
 from agents.parts import (
@@ -15,6 +16,7 @@ from agents.parts import (
     policy,
     returns,
     sequences,
+    soundness,
 )
 from agents.parts.critic import Critic, explained_variance
 from agents.parts.optimizer import Optimizer
@@ -121,7 +123,8 @@ class OnPolicy(Algorithm):
         everywhere = tf.ones(num_agents, bool)
         self._begins = tf.Variable(everywhere, trainable=False)
         self._first_begins = tf.Variable(everywhere, trainable=False)
-        # Whether the rollout that is learnt from holds nothing but numbers.
+        self._counts_actions = spaces.count(action_space) is not None
+        # Whether what was recorded can be learnt from.
         self._sound = tf.Variable(True, trainable=False)
         # The recurrent state now, before the rollout that is learnt from, and
         # before the one that is being recorded.
@@ -223,7 +226,12 @@ class OnPolicy(Algorithm):
             self.learning_rate_scale(rollout),
         )
 
+    def is_sound(self) -> tf.Tensor:
+        return self._sound.read_value()
+
     def failure(self) -> Exception | None:
+        if not self._sound:
+            return self._complaint()
         for optimizer in (self.optimizer, self.critic.optimizer):
             if int(optimizer.skipped) >= MAX_SKIPPED:
                 return errors.UserError(
@@ -234,6 +242,29 @@ class OnPolicy(Algorithm):
                     'rewards and of what the network computes.'
                 )
         return None
+
+    def _complaint(self) -> Exception:
+        """What of the rollout cannot be learnt from."""
+        observ, action, transition = nested.map(np.asarray, self.memory.data())
+        before, after = map(nested.flatten, (observ, transition.next_observ))
+        chosen = action
+        if self._counts_actions:
+            chosen = np.where(action < 0, math.nan, action)
+        leaves = [*before, chosen, transition.reward, *after]
+        time, number, agent = soundness.first_unsound(leaves)
+        if number == len(before):
+            return errors.EnvError(
+                f'The action {action[time, agent]} for environment {agent} is '
+                'none, as what the network puts out is not finite. Nothing was '
+                'learnt from it.'
+            )
+        what = 'reward' if number == len(before) + 1 else 'observation'
+        return errors.EnvError(
+            f'Environment {agent} returned the {what} '
+            f'{leaves[number][time, agent]}, given the action '
+            f'{action[time, agent]}. Numbers have to be finite, and so do '
+            'their squares in 32 bits. Nothing was learnt from it.'
+        )
 
     def summary(self) -> dict[str, tf.Tensor]:
         """Tensors by name that are worth a histogram.
@@ -290,11 +321,15 @@ class OnPolicy(Algorithm):
         self._begins.assign(done[-1])
         state.assign(self._first_state, state.read(self._next_state))
         state.assign(self._next_state, state.read(self._state))
-        sound = self.memory.is_sound() & self._is_possible(action)
+        sound = self.memory.is_sound()
+        if self._counts_actions:  # Others are floats, as those recorded.
+            sound &= tf.reduce_min(action) >= 0
         self._sound.assign(sound)
         self.reward_normalizer.update(transition.reward, begins, sound)
+        reward = self.reward_normalizer.transform(transition.reward)
         normalized = transition._replace(
-            reward=self.reward_normalizer.transform(transition.reward),
+            # So that nothing is learnt, as such gradients are not applied.
+            reward=tf.where(sound, reward, math.nan),
             next_observ=self.policy.normalizer.transform(
                 transition.next_observ
             ),
@@ -329,8 +364,6 @@ class OnPolicy(Algorithm):
             self.config.discount,
             self.config.gae_lambda,
         )
-        # What is not sound teaches nothing, as such gradients are not applied.
-        advantage = tf.where(sound, advantage, math.nan)
         target = value + advantage
         return Rollout(
             seed, number, observ, begins, action, value, advantage, target, lost

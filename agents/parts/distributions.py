@@ -56,13 +56,22 @@ class Categorical(NamedTuple):
 
     @property
     def mode(self) -> tf.Tensor:
-        return tf.argmax(self.logits, -1, tf.int32)
+        return self._choose(self.logits)
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         """The largest of the logits with Gumbel noise."""
         uniform = random.uniform(key, self.logits.shape)
         noise = -tf.math.log(-tf.math.log(uniform + 1e-20) + 1e-20)
-        return tf.argmax(self.logits + noise, -1, tf.int32)
+        return self._choose(self.logits + noise)
+
+    def _choose(self, scores: tf.Tensor) -> tf.Tensor:
+        """The index of the highest score, -1 where the logits are no numbers.
+
+        No space has this value, so that it is never taken for a choice.
+        """
+        possible = tf.reduce_any(self.logits > -math.inf, -1)
+        numbers = ~tf.reduce_any(tf.math.is_nan(self.logits), -1)
+        return tf.where(possible & numbers, tf.argmax(scores, -1, tf.int32), -1)
 
     def log_prob(self, value: tf.Tensor) -> tf.Tensor:
         log_probs = tf.nn.log_softmax(self.logits)
@@ -89,11 +98,16 @@ class Bernoulli(NamedTuple):
 
     @property
     def mode(self) -> tf.Tensor:
-        return tf.cast(self.logits > 0, tf.int32)
+        return self._choose(self.logits > 0)
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         uniform = random.uniform(key, self.logits.shape)
-        return tf.cast(uniform < tf.sigmoid(self.logits), tf.int32)
+        return self._choose(uniform < tf.sigmoid(self.logits))
+
+    def _choose(self, yes: tf.Tensor) -> tf.Tensor:
+        """1 for yes, 0 for no, and -1 where the logit is no number."""
+        unknown = tf.math.is_nan(self.logits)
+        return tf.where(unknown, -1, tf.cast(yes, tf.int32))
 
     def log_prob(self, value: tf.Tensor) -> tf.Tensor:
         """Σ x ln p + (1 − x) ln (1 − p)."""

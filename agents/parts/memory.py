@@ -2,14 +2,9 @@
 
 from typing import Any
 
-import numpy as np
-
+from agents.parts import soundness
 from agents.tools import layout
 from agents.tools.backend import tf
-
-# Beyond this, the square of a number is near the end of what 32 bits can tell.
-LIMIT = 2.0**63
-LIMIT_BITS = int(np.float32(LIMIT).view(np.int32))
 
 
 class RolloutMemory(tf.Module):
@@ -54,18 +49,8 @@ class RolloutMemory(tf.Module):
         return self._layout.unpack(self._matrices)
 
     def is_sound(self) -> tf.Tensor:
-        """Whether all numbers are finite, and so are their squares.
-
-        By the bits without the sign: as whole numbers they are in the same
-        order, only that those of infinity and NaN are the largest, and many of
-        them are compared at once.
-        """
-        largest = [
-            tf.reduce_max(tf.bitcast(matrix, tf.int32) & 0x7FFFFFFF)
-            for matrix in self._matrices
-            if matrix.dtype == tf.float32
-        ]
-        return tf.reduce_max([0, *largest]) < LIMIT_BITS
+        """Whether all that was recorded can be learnt from."""
+        return soundness.is_sound(self._matrices)
 
     def clear(self) -> None:
         """Begin a new rollout."""

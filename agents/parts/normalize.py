@@ -82,7 +82,7 @@ class StreamingNormalize(tf.Module):
         """
         mean, variance = moments.mean_and_variance(value, self._mean.shape)
         rank = value.shape.rank - mean.shape.rank
-        new = float(value.shape[:rank].num_elements())
+        new = tf.constant(value.shape[:rank].num_elements(), tf.float64)
         total = self._count + new
         delta = mean - self._mean
         between = delta**2 * self._count / total

@@ -145,7 +145,7 @@ def define_saver(
     kept = {
         name: variable
         for name, variable in variables.items()
-        if not re.match(r'algo/(memory|log|kl)(/|$)|\w+/seed$', name)
+        if not re.match(r'algo/(memory|log|kl|sound)(/|$)|\w+/seed$', name)
     }
     directory = pathlib.Path(logdir) / CHECKPOINTS
     return Saver(directory, kept, partial=partial, place=place)

@@ -50,3 +50,6 @@ class MockAlgorithm(tf.Module):
     def update(self) -> dict[str, tf.Tensor]:
         self.calls['update'].assign_add(1)
         return {}
+
+    def is_sound(self) -> tf.Tensor:
+        return tf.constant(True)

@@ -127,7 +127,10 @@ def _one_program(
     @tf.function(jit_compile=True, autograph=False)
     def several() -> tuple[tf.Tensor, dict]:
         sums = tf.zeros(len(names))
-        (sums,) = _repeat(rollout_and_update, updates, (sums,))
+        # What cannot be learnt from is left as it is, to be told.
+        (sums,) = _repeat(
+            rollout_and_update, updates, (sums,), lambda *_: algo.is_sound()
+        )
         return sums / updates, scores.clear()
 
     def operation() -> dict:
@@ -196,14 +199,19 @@ def _record(
     return transition.done
 
 
-def _repeat(body: Callable[..., tuple], times: int, state: tuple) -> tuple:
+def _repeat(
+    body: Callable[..., tuple],
+    times: int,
+    state: tuple,
+    condition: Callable[..., tf.Tensor] = lambda *_: tf.constant(True),
+) -> tuple:
     """Apply a body to its own results several times, in the graph."""
 
     def step(index: tf.Tensor, *state: Any) -> tuple:
         return index + 1, *body(*state)
 
     loop = tf.while_loop(
-        lambda index, *_: index < times,
+        lambda index, *state: (index < times) & condition(*state),
         step,
         [tf.constant(0), *state],
         parallel_iterations=1,

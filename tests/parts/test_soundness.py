@@ -1,0 +1,44 @@
+"""Numbers that can be learnt from, and what is found where they cannot."""
+
+import numpy as np
+import pytest
+
+from agents.parts import soundness
+from agents.tools.backend import compiled, tf
+
+BAD = [np.nan, -np.nan, np.inf, -np.inf, 1e20, -1e20]
+GOOD = [0.0, -0.0, 1e-45, 1e18, -1e18]
+
+
+def in_the_middle(value):
+    numbers = np.ones((4, 3, 2), np.float32)
+    numbers[2, 1, 0] = value
+    return numbers
+
+
+@pytest.mark.parametrize('value', BAD)
+def test_bad_numbers_are_found(value):
+    numbers = in_the_middle(value)
+    for is_sound in (soundness.is_sound, compiled(soundness.is_sound)):
+        assert not is_sound([tf.constant(numbers)])
+        assert not is_sound([tf.ones((2, 2)), tf.constant(numbers)])
+    assert soundness.first_unsound([numbers]) == (2, 0, 1)
+
+
+@pytest.mark.parametrize('value', GOOD)
+def test_good_numbers_are_sound(value):
+    numbers = tf.constant(in_the_middle(value))
+    for is_sound in (soundness.is_sound, compiled(soundness.is_sound)):
+        assert is_sound([numbers])
+
+
+def test_whole_numbers_are_sound():
+    assert soundness.is_sound([tf.constant([2**31 - 1, -(2**31)])])
+
+
+def test_first_is_by_time_and_then_by_order():
+    good, late, early = np.ones((4, 3)), np.ones((4, 3)), np.ones((4, 3))
+    late[3, 0] = early[1, 2] = np.nan
+    assert soundness.first_unsound([good, late, early]) == (1, 2, 2)
+    late[1, 1] = np.inf
+    assert soundness.first_unsound([good, late, early]) == (1, 1, 1)
