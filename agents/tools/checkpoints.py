@@ -12,14 +12,22 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 
-from agents.tools import errors
+from agents.tools import errors, files
 
 MANIFEST = 'manifest.json'
 BUNDLE = 'variables'
+FILES = f'{BUNDLE}.index', f'{BUNDLE}.data-00000-of-00001'
+
+# Limits for files that may come from strangers.
+MANIFEST_BYTES = 10_000
+FILE_BYTES = 2**32
+
+# The names of checkpoints; steps are numbers of 64 bits.
+_STEP = '[0-9]{12,18}'
 
 # What is added to a checkpoint's name while another takes its place.
 REPLACED = '.replaced'
@@ -31,10 +39,12 @@ def path_of(directory: pathlib.Path, step: int) -> pathlib.Path:
 
 def steps(directory: pathlib.Path) -> list[int]:
     """The steps of the checkpoints there are, in order."""
-    if not directory.is_dir():
+    if not files.is_directory(directory):
         return []
-    names = [path.name for path in directory.iterdir()]
-    return sorted(int(name) for name in names if _is_step(name))
+    with os.scandir(directory) as entries:
+        found = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+    numbers = [int(name) for name in found if re.fullmatch(_STEP, name)]
+    return sorted(n for n in numbers if path_of(directory, n).name in found)
 
 
 @contextlib.contextmanager
@@ -47,12 +57,13 @@ def replacing(final: pathlib.Path) -> Iterator[pathlib.Path]:
     try:
         # Perhaps left by a killed process that had the same number.
         shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
+        files.make_directory(final.parent)
+        new.mkdir()
         yield new
         _seal(new)
         verify(new)
         _rename(new, final)
-        _sync(final.parent)
+        files.sync(final.parent)
         shutil.rmtree(_replaced(final), ignore_errors=True)
     finally:
         shutil.rmtree(new, ignore_errors=True)
@@ -61,18 +72,18 @@ def replacing(final: pathlib.Path) -> Iterator[pathlib.Path]:
 def verify(path: pathlib.Path) -> None:
     """Raise an error unless every file of a checkpoint is as it was written."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text())
-        files = manifest['files']
-        for name, expected in files.items():
-            file = path / pathlib.PurePath(name).name
-            found = {'bytes': file.stat().st_size, 'sha256': _hash(file)}
-            if found != expected:
+        if not files.is_directory(path):
+            raise ValueError('there is no such directory')
+        text = files.read(path / MANIFEST, MANIFEST_BYTES)
+        expected = files.parse_json(text)['files']
+        if set(expected) != set(FILES):
+            raise ValueError(f'{MANIFEST} lists other files')
+        for name in FILES:
+            if _summary(path / name) != expected[name]:
                 raise ValueError(f'{name} has changed')
-        if f'{BUNDLE}.index' not in files:
-            raise ValueError('it lists no variables')
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (errors.UserError, ValueError, LookupError, TypeError) as error:
         raise errors.UserError(
-            f'The checkpoint {path} is not whole: {error}.'
+            f'The checkpoint {path} is not whole: {str(error).rstrip(".")}.'
         ) from error
 
 
@@ -89,23 +100,22 @@ def clear_up(directory: pathlib.Path) -> None:
 
     What such a process had not completed is of no use to anybody, and large.
     """
-    if not directory.is_dir():
+    if not files.is_directory(directory):
         return
-    try:
-        for path in [path for path in directory.iterdir() if path.is_dir()]:
-            replaced = re.fullmatch(rf'([0-9]{{12,}}){REPLACED}', path.name)
+    with files.telling(directory):
+        with os.scandir(directory) as entries:
+            found = [e.path for e in entries if e.is_dir(follow_symlinks=False)]
+        for path in map(pathlib.Path, found):
+            replaced = re.fullmatch(f'({_STEP}){REPLACED}', path.name)
             if replaced and not path.with_name(replaced[1]).exists():
                 path.rename(path.with_name(replaced[1]))
-            elif replaced or re.fullmatch(r'\.[0-9]{12,}\.[0-9]+', path.name):
+            elif replaced or re.fullmatch(rf'\.{_STEP}\.[0-9]+', path.name):
                 shutil.rmtree(path)
-    except OSError as error:
-        raise errors.UserError(
-            f'Cannot clear up the checkpoints in {directory}: {error}.'
-        ) from error
 
 
-def _is_step(name: str) -> bool:
-    return re.fullmatch('[0-9]{12,}', name) is not None
+def remove(path: pathlib.Path) -> None:
+    with files.telling(path):
+        shutil.rmtree(path)  # Which does not follow links.
 
 
 def _replaced(final: pathlib.Path) -> pathlib.Path:
@@ -113,14 +123,12 @@ def _replaced(final: pathlib.Path) -> pathlib.Path:
 
 
 def _seal(path: pathlib.Path) -> None:
-    """Write the manifest and force all files to the disk."""
-    files = {
-        file.name: {'bytes': file.stat().st_size, 'sha256': _hash(file)}
-        for file in sorted(path.iterdir())
-    }
-    (path / MANIFEST).write_text(json.dumps({'files': files}, indent=2))
-    for each in (*path.iterdir(), path):
-        _sync(each)
+    """Force all files to the disk and write the manifest."""
+    for name in FILES:
+        files.sync(path / name)
+    summaries = {name: _summary(path / name) for name in FILES}
+    text = json.dumps({'files': summaries}, indent=2)
+    files.write(path / MANIFEST, text.encode())
 
 
 def _rename(new: pathlib.Path, final: pathlib.Path) -> None:
@@ -139,19 +147,16 @@ def _rename(new: pathlib.Path, final: pathlib.Path) -> None:
 
 def _set_aside(damaged: pathlib.Path) -> None:
     """Rename a damaged checkpoint, if there is one, so that it can be seen."""
-    if damaged.exists():
-        aside = tempfile.mkdtemp('.damaged', f'{damaged.name}.', damaged.parent)
-        damaged.rename(aside)
+    if os.path.lexists(damaged):
+        name = f'{damaged.name}.{secrets.token_hex(4)}.damaged'
+        damaged.rename(damaged.with_name(name))
 
 
-def _hash(path: pathlib.Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _sync(path: pathlib.Path) -> None:
-    """Force a file or the entries of a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _summary(path: pathlib.Path) -> dict[str, int | str]:
+    """The length and the hash of a file."""
+    digest, size = hashlib.sha256(), 0
+    with files.opened(path, FILE_BYTES) as file:
+        while part := file.read(2**20):
+            digest.update(part)
+            size += len(part)
+    return {'bytes': size, 'sha256': digest.hexdigest()}

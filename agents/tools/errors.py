@@ -13,6 +13,10 @@ class ConfigError(UserError, ValueError):
     """A setting, name or file that cannot be used as it is."""
 
 
+class WriteError(UserError, OSError):
+    """Something cannot be written, for example on a disk that is full."""
+
+
 class EnvError(UserError, RuntimeError):
     """An environment raised, died, hung or broke its contract."""
 

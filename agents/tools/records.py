@@ -1,25 +1,15 @@
 """The results of a run in files: progress.csv and events for TensorBoard."""
 
 import contextlib
-import csv
 import math
+import os
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agents.tools import errors
+from agents.tools import errors, files, progress
 from agents.tools.backend import tf
 from agents.tools.loop import Report
-
-COLUMNS = (
-    'step',
-    'phase',
-    'score',
-    'length',
-    'episodes',
-    'seconds',
-    'steps_per_second',
-)
 
 
 class Records:
@@ -34,12 +24,11 @@ class Records:
 
     def __init__(self, directory: str | pathlib.Path, step: int = 0):
         self._directory = pathlib.Path(directory)
-        self._path = self._directory / 'progress.csv'
+        self._path = self._directory / progress.FILE
         self._names: list[str] = []
         self._writers: dict[str, Any] = {}
-        with self._on_disk():
-            if self._path.exists():
-                self._keep_until(step)
+        if os.path.lexists(self._path):
+            self._keep_until(step)
 
     def report(self, report: Report) -> None:
         """Append a row and the scalars of a report."""
@@ -47,10 +36,10 @@ class Records:
         del row['metrics']
         with self._on_disk():
             if not self._names:
-                self._names = [*COLUMNS, *report.metrics]
-                _write([self._names], self._path, 'w')
+                self._names = [*progress.COLUMNS, *report.metrics]
+                files.write(self._path, progress.encode([self._names]))
             numbers = [_number(row.get(name, '')) for name in self._names]
-            _write([numbers], self._path, 'a')
+            files.append(self._path, progress.encode([numbers]))
             with self._writer(report.phase).as_default(report.step):
                 for name, value in row.items():
                     if name not in ('step', 'phase') and not math.isnan(value):
@@ -74,35 +63,28 @@ class Records:
     def _on_disk(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, tf.errors.OpError) as error:
-            raise errors.UserError(
+        except tf.errors.OpError as error:
+            raise errors.WriteError(
                 f'The results in {self._directory} cannot be written: {error}.'
             ) from error
 
     def _writer(self, phase: str) -> Any:
         if phase not in self._writers:
-            path = str(self._directory / phase)
-            self._writers[phase] = tf.summary.create_file_writer(path)
+            directory = self._directory / phase
+            files.make_directory(directory)
+            files.require_no_links(directory)
+            writer = tf.summary.create_file_writer(str(directory))
+            self._writers[phase] = writer
         return self._writers[phase]
 
     def _keep_until(self, step: int) -> None:
-        with self._path.open(newline='') as file:
-            rows = list(csv.reader(file))
-        if rows:
-            self._names, *rows = rows
-            whole = [row for row in rows if len(row) == len(self._names)]
-            kept = [row for row in whole if int(row[0]) <= step]
-            temporary = self._path.with_suffix('.tmp')
-            try:
-                _write([self._names, *kept], temporary, 'w')
-                temporary.replace(self._path)
-            finally:
-                temporary.unlink(missing_ok=True)
-
-
-def _write(rows: list[list], path: pathlib.Path, mode: str) -> None:
-    with path.open(mode, newline='') as file:
-        csv.writer(file).writerows(rows)
+        with files.replacing(self._path) as file:
+            for row in progress.read(self._directory):
+                if not self._names:
+                    self._names = list(row.cells)
+                    file.write(progress.encode([self._names]))
+                if row.step <= step:
+                    file.write(progress.encode([row.cells.values()]))
 
 
 def _number(value: Any) -> Any:

@@ -1,14 +1,13 @@
 """Checkpoints that are complete, or not there at all."""
 
 import pathlib
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from agents.tools import checkpoints, errors
+from agents.tools import bundle, checkpoints, errors
 from agents.tools.backend import tf
 
 # How often to try to write a checkpoint, and the time between.
@@ -63,14 +62,15 @@ class Saver:
             except OSError as error:
                 if attempt == TRIES:
                     raise errors.UserError(
-                        f'The checkpoint {final} cannot be written: {error}. '
-                        'Those written before are intact.'
+                        f'The checkpoint {final} cannot be written: '
+                        f'{str(error).rstrip(".")}. Those written before are '
+                        'intact.'
                     ) from error
                 time.sleep(PAUSE_SECONDS)
         # Those of later steps were found to be damaged when it was resumed.
         older = [other for other in self.steps() if other < step]
         for old in older[: 1 - self._keep]:
-            shutil.rmtree(self._path(old))
+            checkpoints.remove(self._path(old))
         return final
 
     def restore(
@@ -104,7 +104,15 @@ class Saver:
                     raise
                 warn(f'{error} Falling back to the one before.')
                 continue
-            self._read(path)
+            try:
+                self._read(path)
+            except errors.UserError as error:
+                if checkpoints.is_whole(path):
+                    raise
+                raise errors.UserError(
+                    f'The checkpoint {path} changed while it was read; try '
+                    'again.'
+                ) from error
             return candidate
         return None
 
@@ -117,9 +125,12 @@ class Saver:
             return False
         if self._place is None:
             return True
-        reader = _reader(path)
-        place = self._variables[self._place]
-        return reader.get_tensor(self._place) == place.numpy()
+        prefix, place = path / checkpoints.BUNDLE, self._variables[self._place]
+        stored = bundle.variables(prefix).get(self._place)
+        if stored is None or _kind(stored) != _kind(place):
+            return False
+        (value,) = bundle.values(prefix, [stored])
+        return value == place.numpy()
 
     def _require_finite(self) -> None:
         for name, variable in self._variables.items():
@@ -142,35 +153,30 @@ class Saver:
             raise OSError(error.message) from error
 
     def _read(self, path: pathlib.Path) -> None:
-        reader = _reader(path)
-        shapes = reader.get_variable_to_shape_map()
-        dtypes = reader.get_variable_to_dtype_map()
+        prefix = path / checkpoints.BUNDLE
+        found = bundle.variables(prefix)
         stored = {
-            name: (dtypes[name].name, shapes[name])
-            for name in shapes
+            name: _kind(variable)
+            for name, variable in found.items()
             if name in self._variables or not self._partial
         }
         expected = {
-            name: (variable.dtype.name, variable.shape.as_list())
-            for name, variable in self._variables.items()
+            name: _kind(variable) for name, variable in self._variables.items()
         }
         if stored != expected:
             raise errors.ConfigError(
                 f'The checkpoint {path} does not fit the configuration:\n'
                 f'{_difference(stored, expected)}'
             )
-        try:
-            values = {name: reader.get_tensor(name) for name in expected}
-        except (tf.errors.OpError, RuntimeError) as error:
-            raise errors.UserError(
-                f'The checkpoint {path} changed while it was read; try again.'
-            ) from error
-        for name, variable in self._variables.items():
-            variable.assign(values[name])
+        values = list(bundle.values(prefix, [found[name] for name in expected]))
+        for variable, value in zip(
+            self._variables.values(), values, strict=True
+        ):
+            variable.assign(value)
 
 
-def _reader(path: pathlib.Path) -> Any:
-    return tf.train.load_checkpoint(str(path / checkpoints.BUNDLE))
+def _kind(variable: Any) -> tuple[str, list[int]]:
+    return tf.as_dtype(variable.dtype).name, list(variable.shape)
 
 
 def _difference(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ each array is a reference, followed by the bytes of the arrays.
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -23,10 +24,25 @@ def dumps(value: Any) -> bytes:
     return b'\n'.join([header, b''.join(blobs)])
 
 
-def loads(message: bytes) -> Any:
-    """Turn bytes from `dumps` into the value."""
+def loads(message: bytes, parse: Callable[[bytes], Any] = json.loads) -> Any:
+    """Turn bytes from `dumps` into the value.
+
+    Args:
+        message: The bytes.
+        parse: Reads the line of JSON.
+
+    Raises:
+        ValueError: Whatever is wrong with the bytes.
+    """
     header, _, blob = message.partition(b'\n')
-    return _decode(json.loads(header), memoryview(blob), [0])
+    position = [0]
+    try:
+        value = _decode(parse(header), memoryview(blob), position)
+    except Exception as error:  # Of JSON, NumPy or Gymnasium.
+        raise ValueError(f'{error or type(error).__name__}') from error
+    if position[0] != len(blob):
+        raise ValueError('it is longer than what it describes')
+    return value
 
 
 def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
@@ -66,6 +82,8 @@ def _decode(value: Any, blob: memoryview, position: list[int]) -> Any:
     dtype, shape, scalar = np.dtype(content[0]), content[1], content[2]
     if dtype.kind not in 'biuf':
         raise ValueError(f'Not a type of plain numbers: {dtype}.')
+    if any(type(size) is not int or size < 0 for size in shape):
+        raise ValueError(f'Not a shape: {shape}.')
     count = math.prod(shape)
     array = np.frombuffer(blob, dtype, count, position[0]).reshape(shape).copy()
     position[0] += array.nbytes

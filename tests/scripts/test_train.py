@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing import event_accumulator
 
 from agents.scripts import run_directory, settings, utility
 from agents.scripts.train import train
-from agents.tools import errors, records, saver
+from agents.tools import errors, progress, saver
 from agents.tools.backend import tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')
@@ -97,7 +97,7 @@ def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
     assert list(table[0])[:7] == [
         'step', 'phase', 'score', 'length', 'episodes', 'seconds',
         'steps_per_second',
-    ] == list(records.COLUMNS)  # fmt: skip
+    ] == list(progress.COLUMNS)  # fmt: skip
     metrics = scores[0].report.metrics
     assert list(table[0])[7:] == list(metrics)
     assert {'policy_loss', 'value_loss', 'kl', 'entropy'} <= set(metrics)

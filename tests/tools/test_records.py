@@ -11,7 +11,8 @@ from tensorboard.backend.event_processing import event_accumulator
 from agents.tools import Loop
 from agents.tools.backend import tf
 from agents.tools.loop import Report
-from agents.tools.records import COLUMNS, Records
+from agents.tools.progress import COLUMNS
+from agents.tools.records import Records
 from agents.tools.saver import Saver
 
 
@@ -104,7 +105,7 @@ def test_resume_from_the_start_keeps_no_rows(tmp_path):
     assert steps(tmp_path) == [100]
 
 
-@pytest.mark.parametrize('text', ['', 'step,phase', 'step,phase\n\n'])
+@pytest.mark.parametrize('text', ['', 'step,phase', f'{",".join(COLUMNS)}\n\n'])
 def test_resume_with_a_file_that_was_hardly_begun(tmp_path, text):
     (tmp_path / 'progress.csv').write_text(text)
     write(tmp_path, make_report(100), resumed_at=50)

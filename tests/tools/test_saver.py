@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import pathlib
 import resource
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ import threading
 import numpy as np
 import pytest
 
-from agents.tools import ConfigError, UserError
+from agents.tools import ConfigError, UserError, checkpoints
 from agents.tools.backend import tf
 from agents.tools.checkpoints import MANIFEST, clear_up, verify
 from agents.tools.saver import PAUSE_SECONDS, Saver
@@ -173,13 +172,13 @@ def test_new_one_that_is_damaged_does_not_replace_the_old(
     saver.save(7)
     before = files(tmp_path)
     fill(variables, 8)
-    write = pathlib.Path.write_text
+    write = checkpoints.files.write
 
-    def write_and_damage(path, text):
-        write(path, text)
-        write(path.with_name('variables.index'), 'Damaged.')
+    def write_and_damage(path, contents):
+        write(path, contents)
+        path.with_name('variables.index').write_text('Damaged.')
 
-    monkeypatch.setattr(pathlib.Path, 'write_text', write_and_damage)
+    monkeypatch.setattr(checkpoints.files, 'write', write_and_damage)
     with pytest.raises(UserError, match='not whole: variables.index has'):
         saver.save(7)
     assert files(tmp_path) == before

@@ -1,0 +1,241 @@
+"""The files of a run directory: the one way to write them and to read them.
+
+A run directory may come from a stranger. A symbolic link in it could lead to
+any file of the user's, and a pipe or a device in place of a file could keep a
+reader waiting forever. So what is written is a new file, which takes the name
+of the old one once it is on the disk, and what is read is a regular file of
+bounded size. The directory itself is named by the user and may be a link;
+nothing in it may.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import pathlib
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NoReturn
+
+from agents.tools import errors
+
+# Limits for JSON from strangers.
+MAX_DEPTH = 100
+MAX_VALUES = 100_000
+
+# The names of files that are not complete, from `replacing`.
+_NEW = re.compile(r'\..+\.[0-9a-f]{16}\.new')
+
+# What has no influence on the nesting of JSON.
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[BinaryIO]:
+    """A new file to write to, which gets its name when it is complete.
+
+    Until then it has another, its `name`, for programs that open it again. It
+    is locked, so that it can be told from what a killed process left behind.
+    """
+    new = path.with_name(f'.{path.name}.{secrets.token_hex(8)}.new')
+    try:
+        with telling(path):
+            _require_replaceable(path)
+            with _open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
+                with contextlib.suppress(OSError):  # Not all disks can.
+                    _lock(file)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                os.rename(new, path)
+            sync(path.parent)
+    finally:
+        with contextlib.suppress(OSError):  # It has its name, or never was.
+            new.unlink()
+
+
+def write(path: pathlib.Path, contents: bytes) -> None:
+    """Write a file, completely or not at all."""
+    with replacing(path) as file:
+        file.write(contents)
+
+
+def write_changed(path: pathlib.Path, contents: bytes) -> None:
+    """Write a file unless it holds that already."""
+    if not os.path.lexists(path) or read(path, len(contents)) != contents:
+        write(path, contents)
+
+
+def append(path: pathlib.Path, contents: bytes) -> None:
+    """Add to a file."""
+    with telling(path), _open(path, os.O_WRONLY | os.O_APPEND) as file:
+        file.write(contents)
+
+
+def open_lock(path: pathlib.Path) -> BinaryIO:
+    """Open a file that is there to be locked, whatever it holds."""
+    with telling(path):
+        return _open(path, os.O_RDWR | os.O_CREAT)
+
+
+def make_directory(path: pathlib.Path) -> None:
+    """Make a directory to write into, if it is not there."""
+    with telling(path):
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(parents=True)
+        if not is_directory(path):
+            raise OSError(errno.ENOTDIR, 'It is no directory')
+
+
+def is_directory(path: pathlib.Path) -> bool:
+    """Whether there is a directory; one that is elsewhere is refused."""
+    if os.path.islink(path):
+        raise errors.ConfigError(
+            f'{path} is a symbolic link, which could lead anywhere and is not '
+            'followed. Put what it leads to in its place.'
+        )
+    return os.path.isdir(path)
+
+
+def require_no_links(directory: pathlib.Path) -> None:
+    """Refuse a directory that TensorFlow writes to, which follows links."""
+    with telling(directory), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                raise OSError(errno.ELOOP, f'{entry.name} is a symbolic link')
+
+
+def clear_up(directory: pathlib.Path) -> None:
+    """Remove what processes were killed in the middle of writing."""
+    with telling(directory):
+        leftovers = [p for p in directory.iterdir() if _NEW.fullmatch(p.name)]
+        for path in leftovers:
+            # Another process may be writing it, or have removed it.
+            with (
+                contextlib.suppress(BlockingIOError, FileNotFoundError),
+                _open(path, os.O_RDONLY) as file,
+            ):
+                _lock(file)
+                path.unlink()
+
+
+def sync(path: pathlib.Path) -> None:
+    """Force a file, or the entries of a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def telling(path: pathlib.Path) -> Iterator[None]:
+    """Say in one sentence what cannot be written and why."""
+    try:
+        yield
+    except errors.UserError:
+        raise
+    except OSError as error:
+        raise errors.WriteError(
+            f'Cannot write to {path}: {reason(error)}.'
+        ) from error
+
+
+def reason(error: OSError) -> str:
+    """What went wrong, in words and without the path."""
+    if error.strerror == os.strerror(errno.ELOOP):
+        return 'It is a symbolic link, which could lead anywhere'
+    return error.strerror or str(error).rstrip('.')
+
+
+@contextlib.contextmanager
+def opened(path: pathlib.Path, limit: int) -> Iterator[BinaryIO]:
+    """A file to read from, which has no more bytes than a limit."""
+    try:
+        with _open(path, os.O_RDONLY) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > limit:
+                raise errors.ConfigError(
+                    f'Cannot read {path}: It has {size:,} bytes where at most '
+                    f'{limit:,} are expected.'
+                )
+            yield file
+    except errors.UserError:
+        raise
+    except OSError as error:
+        raise errors.ConfigError(
+            f'Cannot read {path}: {reason(error)}.'
+        ) from error
+
+
+def read(path: pathlib.Path, limit: int) -> bytes:
+    """The contents of a file."""
+    with opened(path, limit) as file:
+        return file.read(limit)
+
+
+def parse_json(data: bytes) -> Any:
+    """The values of JSON that is neither deep nor long, nor ambiguous.
+
+    Raises:
+        ValueError: For everything else.
+    """
+    text = data.decode()
+    depth, rest = 0, _STRINGS.sub('', text)
+    for bracket in re.findall(r'[\[\]{}]', rest):
+        depth += 1 if bracket in '[{' else -1
+        if depth > MAX_DEPTH:
+            raise ValueError('it is nested too deeply')
+    if len(re.findall(r'[,\[{]', rest)) > MAX_VALUES:
+        raise ValueError('it holds too many values')
+    return json.loads(
+        text, object_pairs_hook=_unambiguous, parse_constant=_refuse
+    )
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError('it has the same key twice')
+    return found
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f'it holds {constant}')
+
+
+def _open(path: pathlib.Path, flags: int) -> BinaryIO:
+    """Open a regular file without following a link or waiting for anybody."""
+    mode = 'rb' if flags & os.O_ACCMODE == os.O_RDONLY else 'wb'
+    return open(path, mode, opener=lambda name, _: _regular(name, flags))
+
+
+def _regular(path: str, flags: int) -> int:
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        _require_regular(os.fstat(descriptor).st_mode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_replaceable(path: pathlib.Path) -> None:
+    """Refuse to take the place of a link, a directory or a device."""
+    with contextlib.suppress(FileNotFoundError):
+        _require_regular(os.lstat(path).st_mode)
+
+
+def _require_regular(mode: int) -> None:
+    if stat.S_ISLNK(mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, 'It is no regular file')
+
+
+def _lock(file: BinaryIO) -> None:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
