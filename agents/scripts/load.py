@@ -46,7 +46,8 @@ def load(
             come one at a time.
     """
     directory = pathlib.Path(directory)
-    saved = settings.resolved(directory, config, ('network',))
+    unused = settings.ENV, settings.KWARGS
+    saved = settings.restored(config, directory, unused=unused)
     observ_space, action_space = utility.load_spaces(directory)
     both = networks.define(observ_space, action_space, saved)
     loaded = policy.define(both.policy, observ_space, action_space, saved)

@@ -1,4 +1,4 @@
-"""The directory of a run: who it belongs to, and that none is left empty."""
+"""The directory of a run: whose it is, what it holds, and none left empty."""
 
 import contextlib
 import datetime
@@ -6,9 +6,10 @@ import fcntl
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import BinaryIO
 
-from agents.tools import errors
+from agents.scripts import settings, utility
+from agents.tools import errors, files, progress
 
 LOCK = 'lock'
 
@@ -20,16 +21,17 @@ def claimed(logdir: str | pathlib.Path, name: str) -> Iterator[pathlib.Path]:
     It is named after the time, or the next that no other run has.
     """
     now = datetime.datetime.now()
-    with _made(pathlib.Path(logdir)) as parent:
+    with _made(pathlib.Path(logdir).absolute()) as parent:
         while True:
             directory = parent / f'{now:%Y%m%dT%H%M%S}-{name}'
             try:
-                directory.mkdir()
+                with files.telling(directory):
+                    directory.mkdir()
                 break
-            except FileExistsError:
+            except errors.WriteError:
+                if not os.path.lexists(directory):
+                    raise
                 now += datetime.timedelta(seconds=1)
-            except OSError as error:
-                raise _cannot_write(directory, error) from error
         try:
             yield directory
         finally:
@@ -42,8 +44,10 @@ def locked(directory: str | pathlib.Path) -> Iterator[None]:
 
     The lock is the kernel's, so that it goes with the process.
     """
-    with _made(pathlib.Path(directory)) as path, _lock(path / LOCK):
+    path = pathlib.Path(directory).absolute()
+    with _made(path), _lock(path / LOCK):
         try:
+            files.clear_up(path)
             yield
         finally:
             with contextlib.suppress(OSError):
@@ -51,18 +55,71 @@ def locked(directory: str | pathlib.Path) -> Iterator[None]:
                     (path / LOCK).unlink()
 
 
+def is_run(directory: pathlib.Path) -> bool:
+    """Whether a directory holds a run; other contents are refused."""
+    if os.path.lexists(directory / settings.CONFIG_FILE):
+        return True
+    with contextlib.suppress(OSError):  # Then there is nothing yet.
+        names = sorted({*os.listdir(directory)} - {LOCK})
+        others = [name for name in names if not name.startswith('.')]
+        if others:
+            raise errors.ConfigError(
+                f'{directory} holds {", ".join(others[:5])} but no '
+                f'{settings.CONFIG_FILE}, so that it is no run to go on with. '
+                'Put that back, or choose another --timestamp.'
+            )
+    return False
+
+
+def is_trained(directory: pathlib.Path) -> bool:
+    """Whether a run has been trained; one that lacks something is refused.
+
+    A run writes its settings and then its spaces before the first step, a row
+    of results with each report, and makes the directory of checkpoints with
+    the first of them. So rows or that directory say that it has been trained,
+    and then there have to be settings, spaces and a checkpoint. Otherwise
+    nothing had been saved, and a run begins from the beginning.
+    """
+    there = {
+        name: os.path.lexists(directory / name)
+        for name in (settings.CONFIG_FILE, utility.SPACES, utility.CHECKPOINTS)
+    }
+    trained = there[utility.CHECKPOINTS] or _has_results(directory)
+    missing = [
+        name
+        for name, evidence in (
+            (settings.CONFIG_FILE, trained or there[utility.SPACES]),
+            (utility.SPACES, trained),
+        )
+        if evidence and not there[name]
+    ]
+    if trained and utility.last_checkpoint(directory) is None:
+        missing.append('a checkpoint, or was stopped before the first')
+    if missing:
+        raise errors.ConfigError(
+            f'The run {directory} has been trained but lacks '
+            f'{" and ".join(missing)}. Put back what was removed, or choose '
+            'another directory or --timestamp to begin anew.'
+        )
+    return trained
+
+
+def _has_results(directory: pathlib.Path) -> bool:
+    if not os.path.lexists(directory / progress.FILE):
+        return False
+    return any(True for _ in progress.read(directory))
+
+
 @contextlib.contextmanager
 def _made(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """Make a directory and all it is in; what is empty then goes again."""
     made: list[pathlib.Path] = []
     try:
-        try:
+        with files.telling(path):
             for each in (path, *path.parents):
                 if not each.exists():
                     made.append(each)
             path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _cannot_write(path, error) from error
         yield path
     finally:
         _remove_empty(made)
@@ -77,18 +134,14 @@ def _remove_empty(directories: Sequence[pathlib.Path]) -> None:
 
 @contextlib.contextmanager
 def _lock(path: pathlib.Path) -> Iterator[None]:
-    file = _open_for_good(path)
-    with file:
+    with _open_for_good(path):
         yield
 
 
-def _open_for_good(path: pathlib.Path) -> TextIO:
+def _open_for_good(path: pathlib.Path) -> BinaryIO:
     """Open a file and lock it, unless it is removed by its last owner."""
     while True:
-        try:
-            file = path.open('w')
-        except OSError as error:
-            raise _cannot_write(path.parent, error) from error
+        file = files.open_lock(path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -98,10 +151,6 @@ def _open_for_good(path: pathlib.Path) -> TextIO:
                 'or choose another --timestamp.'
             ) from None
         with contextlib.suppress(OSError):
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            if os.path.samestat(os.fstat(file.fileno()), os.lstat(path)):
                 return file
         file.close()
-
-
-def _cannot_write(path: pathlib.Path, error: OSError) -> errors.ConfigError:
-    return errors.ConfigError(f'Cannot write to {path}: {error}.')

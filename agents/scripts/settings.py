@@ -18,7 +18,7 @@ import ruamel.yaml
 
 from agents.algorithms import ALGORITHMS
 from agents.scripts import configs, environments
-from agents.tools import errors
+from agents.tools import errors, files
 from agents.tools.attr_dict import AttrDict
 
 CONFIG_FILE = 'config.yaml'
@@ -31,6 +31,9 @@ OPTIONAL = {
     'value_clip': 0.2,
     'kl_stop': 0.03,
 }
+
+# Settings that may name code; all others are looked up among what there is.
+ENV, KWARGS = 'env', 'env_kwargs'
 
 # Limits for files that may come from strangers.
 MAX_BYTES = 100_000
@@ -96,11 +99,9 @@ def save_config(
     A function, such as that of an environment, is written as a text that
     names it, in angle brackets; it cannot be read back.
     """
-    directory = pathlib.Path(directory)
-    text = io.StringIO()
-    _yaml().dump({key: _plain(value) for key, value in config.items()}, text)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / CONFIG_FILE).write_text(text.getvalue())
+    text = _dumped({key: _plain(value) for key, value in config.items()})
+    path = pathlib.Path(directory) / CONFIG_FILE
+    files.write_changed(path, f'{text}\n'.encode())
 
 
 def require_plain(config: Mapping[str, Any]) -> None:
@@ -115,16 +116,14 @@ def require_plain(config: Mapping[str, Any]) -> None:
 def load_config(directory: pathlib.Path) -> AttrDict:
     """Read the values that `save_config` wrote; runs no code."""
     path = pathlib.Path(directory) / CONFIG_FILE
-    if not path.exists():
+    if not os.path.lexists(path):
         raise errors.ConfigError(
             f'There is no {path}. Expected the directory of a run, which is '
             'named <timestamp>-<config>.'
         )
-    if path.stat().st_size > MAX_BYTES:
-        raise errors.ConfigError(f'{path} is too large for a configuration.')
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+        text = files.read(path, MAX_BYTES).decode()
+    except UnicodeDecodeError as error:
         raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
     values = _parse(text, str(path))
     if not isinstance(values, dict):
@@ -132,54 +131,50 @@ def load_config(directory: pathlib.Path) -> AttrDict:
     return AttrDict(values)
 
 
-def is_run(directory: pathlib.Path) -> bool:
-    """Whether a directory holds a run."""
-    return os.path.exists(directory / CONFIG_FILE)  # Even of any length.
-
-
-def restored(config: AttrDict, directory: pathlib.Path) -> AttrDict:
+def restored(
+    config: AttrDict | None,
+    directory: pathlib.Path,
+    changes: Sequence[str] = (),
+    unused: Sequence[str] = (),
+) -> AttrDict:
     """A configuration with the values that a run was started with.
 
-    Functions, which are not saved, are taken from the configuration.
-    """
-    saved = _known(load_config(directory), config, directory)
-    for key, value in saved.items():
-        if has_function(value) and not has_function(_plain(config[key])):
-            raise errors.ConfigError(
-                f'The setting {key!r} of the run is {value}, which cannot be '
-                'taken from a file. Give the config that defines it, as '
-                'file.py:function.'
-            )
-    plain = {k: value for k, value in saved.items() if not has_function(value)}
-    return config.copy(**plain)
-
-
-def resolved(
-    directory: pathlib.Path, config: AttrDict | None, needed: Sequence[str]
-) -> AttrDict:
-    """The settings of a run, by its file alone or by a configuration as well.
+    Functions, which are not saved, are taken from the configuration. Other
+    names of code, such as of a module to be imported, count only where the
+    configuration has the same, since a file may come from a stranger.
 
     Args:
+        config: The configuration, or None for the defaults.
         directory: Directory of the run.
-        config: The configuration, or None.
-        needed: Settings that are going to be used, which must not ask for code
-            on the word of a file.
+        changes: Texts `key=value` that belong to the configuration.
+        unused: Settings that are not going to be used, whatever they are.
     """
-    if config is not None:
-        return restored(config, directory)
     saved = load_config(directory)
-    config = _defaults(saved)
-    config = config.copy(**_known(saved, config, directory))
-    for key in needed:
-        value = config[key]
-        outside = ':' in str(value).removeprefix(environments.IN_GRAPH)
-        if has_function(value) or (isinstance(value, str) and outside):
-            raise errors.ConfigError(
-                f'The setting {key!r} of {directory} is {value}, which runs '
-                'code that a file cannot be trusted with. Give the config that '
-                'has it, as file.py:function.'
-            )
-    return config
+    config = _defaults(saved) if config is None else config
+    given = override(config, changes) if changes else config
+    values = {}
+    for key, value in _known(saved, config, directory).items():
+        own = _plain(given[key])
+        if has_function(value):
+            trusted, value = has_function(own), given[key]
+        else:
+            trusted = value == own or not _may_name_code(key, value)
+        if trusted:
+            values[key] = value
+        elif key not in unused:
+            raise errors.ConfigError(_distrust(key, saved[key], own, directory))
+    return config.copy(**values)
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    """Add the option that replaces settings, see `override`."""
+    parser.add_argument(
+        '--set',
+        action='append',
+        default=[],
+        metavar='KEY=VALUE',
+        help='replace a setting of the config; repeatable',
+    )
 
 
 def add_env_processes(parser: argparse.ArgumentParser) -> None:
@@ -204,6 +199,37 @@ def has_function(value: Any) -> bool:
         parts = value.values() if isinstance(value, dict) else value
         return any(has_function(part) for part in parts)
     return isinstance(value, str) and value.startswith('<function ')
+
+
+def _may_name_code(key: str, value: Any) -> bool:
+    """Whether a value could lead to a module, a file or an address.
+
+    An environment of Gymnasium is a name in its registry, but with a colon a
+    module to be imported; and what its arguments are taken for is unknown, so
+    that they may be numbers and single words only.
+    """
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return any(_may_name_code(key, part) for part in parts)
+    if not isinstance(value, str):
+        return False
+    if key == KWARGS:
+        return re.fullmatch(r'[\w-]*', value) is None
+    return key == ENV and ':' in value.removeprefix(environments.IN_GRAPH)
+
+
+def _distrust(key: str, value: Any, own: Any, directory: pathlib.Path) -> str:
+    if has_function(value):
+        cure = 'Give the config that defines it, as --config=file.py:function.'
+    else:
+        cure = (
+            'If you trust it, ask for it as well: '
+            f"--set '{key}={_dumped(value, True)}'."
+        )
+    return (
+        f'The setting {key!r} of {directory} is {value!r}, which may run code '
+        f'and cannot be trusted in a file; yours is {own!r}. {cure}'
+    )
 
 
 def _find_in_file(file: str, name: str) -> Callable[[], AttrDict]:
@@ -389,8 +415,14 @@ def _require_plain(value: Any, source: str) -> None:
         )
 
 
+def _dumped(value: Any, in_one_line: bool | None = None) -> str:
+    yaml, text = _yaml(), io.StringIO()
+    yaml.default_flow_style = in_one_line
+    yaml.dump(value, text)
+    return text.getvalue().removesuffix('...\n').strip()
+
+
 def _yaml() -> ruamel.yaml.YAML:
     yaml = ruamel.yaml.YAML(typ='safe', pure=True)
-    yaml.default_flow_style = None
     yaml.sort_base_mapping_type_on_output = False
     return yaml

@@ -63,10 +63,15 @@ def train(
         config.worker_restarts, lambda text: status.say('workers', text)
     )
     with contextlib.ExitStack() as stack:
+        begun = False
         if logdir:
+            # Environments may change the working directory.
+            logdir = pathlib.Path(logdir).absolute()
             settings.require_plain(config)
             stack.enter_context(run_directory.locked(logdir))
-            checkpoints.clear_up(pathlib.Path(logdir) / utility.CHECKPOINTS)
+            checkpoints.clear_up(logdir / utility.CHECKPOINTS)
+            trained = run_directory.is_trained(logdir)
+            begun = not trained and (logdir / settings.CONFIG_FILE).exists()
         envs = _start(config, env_processes, logdir, status, restarts)
         for env in envs:
             stack.callback(env.close)
@@ -91,6 +96,8 @@ def train(
             loop.records = stack.enter_context(
                 utility.define_records(logdir, loop.clock())
             )
+        if begun:
+            status.say('checkpoint', 'nothing had been saved')
         if not (loop.clock() and envs[0].compiled):
             graph.restart()
         status.begin(loop.clock())
@@ -287,16 +294,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ):
                 pass
         except errors.Cancelled:
-            terminal.say('stopped', _saved(directory))
+            terminal.say('stopped', _saved(options, directory))
             return 128 + (signals.signal or 0)
         except errors.UserError as error:
             print(f'error: {error}', file=sys.stderr)
-            step = utility.last_checkpoint(directory)
-            if step is not None:
-                what = f'{directory} has a checkpoint of step {step:,}'
+            step = _last_checkpoint(directory)
+            if directory and step is not None:
+                name = _as_given(options, directory)
+                what = f'{name} has a checkpoint of step {step:,}'
                 terminal.say('stopped', f'{what}; give its timestamp to go on')
             return 1
-    terminal.say('done', f'see tensorboard --logdir {directory}')
+    name = _as_given(options, directory)
+    terminal.say('done', f'see tensorboard --logdir {name}')
     return 0
 
 
@@ -318,15 +327,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--timestamp', help='names the run; that of an existing one resumes it'
     )
     parser.add_argument('--seed', type=int, help='seed of everything random')
-    parser.add_argument(
-        '--set',
-        action='append',
-        default=[],
-        metavar='KEY=VALUE',
-        help='replace a setting of the config; repeatable',
-    )
+    settings.add_set(parser)
     settings.add_env_processes(parser)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    # Environments may change the working directory.
+    options.home = pathlib.Path(options.logdir).absolute()
+    return options
 
 
 def _open(
@@ -335,25 +341,25 @@ def _open(
     stack: contextlib.ExitStack,
 ) -> tuple[pathlib.Path, AttrDict]:
     """The directory of the run and its settings, told on the terminal."""
-    config = settings.find_config(options.config)()
+    config = written = settings.find_config(options.config)()
     name = options.config.rpartition(':')[2]
-    directory, resumed = None, False
-    if options.timestamp:
-        directory = pathlib.Path(options.logdir) / f'{options.timestamp}-{name}'
-        resumed = settings.is_run(directory)
-    written = config
-    if directory and resumed:
-        config = settings.restored(config, directory)
     overrides = [*options.set]
     if options.seed is not None:
         overrides.append(f'seed={options.seed}')
+    directory, resumed = None, False
+    if options.timestamp:
+        directory = options.home / f'{options.timestamp}-{name}'
+        resumed = run_directory.is_run(directory)
+    if directory and resumed:
+        config = settings.restored(config, directory, overrides)
     changed = settings.override(config, overrides)
     if directory is None:
         directory = stack.enter_context(
-            run_directory.claimed(options.logdir, name)
+            run_directory.claimed(options.home, name)
         )
+    given = _as_given(options, directory)
     terminal.say('agents', f'{name}: {_title(changed)}, seed {changed.seed}')
-    terminal.say('run', f'{directory} ({"resumed" if resumed else "new"})')
+    terminal.say('run', f'{given} ({"resumed" if resumed else "new"})')
     if options.timestamp and not resumed:
         terminal.say('', f'no run has the timestamp {options.timestamp} yet')
     for key in config:
@@ -365,11 +371,27 @@ def _open(
     return directory, changed
 
 
-def _saved(directory: pathlib.Path | None) -> str:
+def _as_given(
+    options: argparse.Namespace, directory: pathlib.Path
+) -> pathlib.Path:
+    """The directory of a run as the user has named the one it is in."""
+    return pathlib.Path(options.logdir) / directory.relative_to(options.home)
+
+
+def _last_checkpoint(directory: pathlib.Path | None) -> int | None:
+    with contextlib.suppress(errors.UserError):  # It was told already.
+        return utility.last_checkpoint(directory)
+    return None
+
+
+def _saved(options: argparse.Namespace, directory: pathlib.Path | None) -> str:
     """What there is to go on from."""
-    saved = utility.last_checkpoint(directory) is not None
+    if directory is None:
+        return 'nothing was begun'
+    saved = _last_checkpoint(directory) is not None
     what = 'is saved' if saved else 'has learnt nothing yet'
-    return f'{directory} {what}; give its timestamp to go on'
+    name = _as_given(options, directory)
+    return f'{name} {what}; give its timestamp to go on'
 
 
 def _title(config: AttrDict) -> str:

@@ -11,7 +11,14 @@ import gymnasium as gym
 
 from agents import algorithms, tools
 from agents.scripts import environments
-from agents.tools import checkpoints, compile_cache, errors, spaces, wire
+from agents.tools import (
+    checkpoints,
+    compile_cache,
+    errors,
+    files,
+    spaces,
+    wire,
+)
 from agents.tools.attr_dict import AttrDict
 
 if TYPE_CHECKING:  # These import TensorFlow.
@@ -26,6 +33,10 @@ MANY_ROWS = 16_384
 
 CHECKPOINTS = 'checkpoints'
 SPACES = 'spaces.bin'
+
+# Limits for spaces that may come from strangers, whose bounds are arrays.
+SPACES_BYTES = 2**27
+MAX_WIDTH = 2**24
 
 
 def define_batch_env(
@@ -171,26 +182,25 @@ def define_records(logdir: Path, step: int) -> Iterator['Records']:
 def save_spaces(batch_env: Any, logdir: Path) -> None:
     """Write the spaces of the environments, which a policy is built from."""
     found = batch_env.observation_space, batch_env.action_space
-    (pathlib.Path(logdir) / SPACES).write_bytes(wire.dumps(found))
+    files.write_changed(pathlib.Path(logdir) / SPACES, wire.dumps(found))
 
 
 def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
     """Read what `save_spaces` wrote; runs no code."""
     path = pathlib.Path(logdir) / SPACES
+    data = files.read(path, SPACES_BYTES)
     try:
-        observ_space, action_space = wire.loads(path.read_bytes())
-        spaces.require_supported(observ_space, action_space)
-        return observ_space, action_space
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        AssertionError,
-        errors.EnvError,
-    ) as error:
-        raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
+        found = wire.loads(data, files.parse_json)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise ValueError('it does not hold two spaces')
+        spaces.require_supported(*found)
+        for space in found:
+            if spaces.width(space) > MAX_WIDTH:
+                raise ValueError('it describes too many numbers')
+        return found
+    except (ValueError, errors.EnvError) as error:
+        reason = str(error).rstrip('.')
+        raise errors.ConfigError(f'Cannot read {path}: {reason}.') from error
 
 
 def _call(

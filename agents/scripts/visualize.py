@@ -5,7 +5,8 @@ python -m agents.scripts.visualize --logdir logdir/<timestamp>-<config>
 
 import argparse
 import contextlib
-import csv
+import io
+import math
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,11 +18,13 @@ import numpy as np
 import agents
 from agents import tools
 from agents.scripts import environments, settings
-from agents.tools import errors
+from agents.tools import errors, files, progress
 from agents.tools.attr_dict import AttrDict
 
 # Frames per second where the environment does not tell.
 DEFAULT_FPS = 30
+
+CURVE = 'learning_curve.png'
 
 
 def visualize(
@@ -32,6 +35,7 @@ def visualize(
     checkpoint: int | None = None,
     config: AttrDict | None = None,
     env_processes: bool = True,
+    changes: Sequence[str] = (),
 ) -> list[pathlib.Path]:
     """Write videos of episodes of the most probable actions, and a plot.
 
@@ -43,25 +47,27 @@ def visualize(
         checkpoint: Training step of a checkpoint, by default the last.
         config: The configuration, where functions of it were not saved.
         env_processes: Whether environments have processes of their own.
+        changes: Texts `key=value` that replace settings.
 
     Returns:
         The files.
     """
-    logdir, outdir = pathlib.Path(logdir), pathlib.Path(outdir)
+    # Environments may change the working directory.
+    logdir, shown = pathlib.Path(logdir).absolute(), pathlib.Path(outdir)
+    outdir = shown.absolute()
     if num_agents < 1 or num_episodes < 1:
         raise errors.ConfigError(
             f'There is nothing to play with num_agents={num_agents} and '
             f'num_episodes={num_episodes}.'
         )
-    resolved = settings.resolved(logdir, config, ('env', 'network'))
-    try:
+    config = settings.restored(config, logdir, changes)
+    resolved = settings.override(config, changes) if changes else config
+    with files.telling(outdir):
         outdir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise errors.ConfigError(
-            f'Cannot write to {outdir}: {error}.'
-        ) from error
-    curve = plot(logdir, outdir / 'learning_curve.png')
-    print(curve, flush=True)
+    files.clear_up(outdir)
+    plot(logdir, outdir / CURVE)
+    made = [shown / CURVE]
+    print(made[0], flush=True)
     envs = environments.start(
         environments.constructor(resolved, render_mode='rgb_array'),
         num_agents,
@@ -74,10 +80,13 @@ def visualize(
     batch_env = tools.BatchEnv(envs, timeout=resolved.worker_timeout)
     with contextlib.closing(batch_env):
         policy = agents.load(logdir, config, checkpoint, num_agents)
-        return [curve, *_play(batch_env, policy, outdir, num_episodes)]
+        for file, score in _play(batch_env, policy, outdir, num_episodes):
+            made.append(shown / file.name)
+            print(f'{made[-1]}  score {score:.1f}')
+    return made
 
 
-def plot(logdir: pathlib.Path, file: pathlib.Path) -> pathlib.Path:
+def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
     """Draw the scores of a run over its training steps."""
     import matplotlib
 
@@ -90,31 +99,29 @@ def plot(logdir: pathlib.Path, file: pathlib.Path) -> pathlib.Path:
         axes.plot(steps, scores, label=label)
     axes.set_xlabel('training steps')
     axes.set_ylabel('score')
-    axes.set_title(logdir.resolve().name)
+    axes.set_title(logdir.resolve().name, parse_math=False)
     axes.spines[['top', 'right']].set_visible(False)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    figure.savefig(file, dpi=150)
+    image = io.BytesIO()
+    figure.savefig(image, dpi=150)
     pyplot.close(figure)
-    return file
+    files.write(file, image.getvalue())
 
 
 def _curve(logdir: pathlib.Path, phase: str) -> tuple[list[int], list[float]]:
-    path = logdir / 'progress.csv'
-    if not path.exists():
-        raise errors.ConfigError(f'There is no {path} to plot.')
-    with path.open(newline='') as file:
-        rows = [row for row in csv.DictReader(file) if row['phase'] == phase]
-    rows = [row for row in rows if row['score']]
-    return [int(row['step']) for row in rows], [
-        float(row['score']) for row in rows
+    rows = [
+        (row.step, row.score)
+        for row in progress.read(logdir)
+        if row.phase == phase and math.isfinite(row.score)
     ]
+    return [step for step, _ in rows], [score for _, score in rows]
 
 
 def _play(
     batch_env: Any, policy: Any, outdir: pathlib.Path, num_episodes: int
-) -> Iterator[pathlib.Path]:
-    """Play episodes and write each to a file, which is yielded."""
+) -> Iterator[tuple[pathlib.Path, float]]:
+    """Play episodes and write each to a file; yields it and the score."""
     videos: dict[int, Video] = {}
     try:
         yield from _play_all(batch_env, policy, outdir, num_episodes, videos)
@@ -129,7 +136,7 @@ def _play_all(
     outdir: pathlib.Path,
     num_episodes: int,
     videos: dict[int, 'Video'],
-) -> Iterator[pathlib.Path]:
+) -> Iterator[tuple[pathlib.Path, float]]:
     fps = batch_env.metadata.get('render_fps', DEFAULT_FPS)
     agents_left = dict.fromkeys(range(len(batch_env)), num_episodes)
     scores = np.zeros(len(batch_env))
@@ -153,8 +160,7 @@ def _play_all(
             if agent in agents_left:
                 video = videos.pop(agent)
                 video.close()
-                print(f'{video.file}  score {scores[agent]:.1f}')
-                yield video.file
+                yield video.file, scores[agent]
                 agents_left[agent] -= 1
                 if not agents_left[agent]:
                     del agents_left[agent]
@@ -162,7 +168,7 @@ def _play_all(
 
 
 class Video:
-    """An MP4 file that frames are added to.
+    """An MP4 file that frames are added to, and which is there once closed.
 
     Args:
         file: The file.
@@ -173,6 +179,7 @@ class Video:
         self.file = file
         self._fps = fps
         self._writer: Any = None
+        self._stack = contextlib.ExitStack()
 
     def add(self, frame: Any) -> None:
         """Add a frame, `[height, width, 3]` bytes."""
@@ -185,19 +192,22 @@ class Video:
             )
         if self._writer is None:
             height, width, _ = frame.shape
+            new = self._stack.enter_context(files.replacing(self.file))
             self._writer = imageio_ffmpeg.write_frames(
-                str(self.file),
+                new.name,
                 (width, height),
                 fps=self._fps,
                 macro_block_size=2,  # The codec asks for even sizes.
                 ffmpeg_log_level='error',
+                output_params=['-f', 'mp4'],
             )
             self._writer.send(None)
         self._writer.send(np.ascontiguousarray(frame, np.uint8))
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        with self._stack:
+            if self._writer is not None:
+                self._writer.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -215,6 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.checkpoint,
             config,
             options.env_processes,
+            options.set,
         )
     except errors.UserError as error:
         print(f'error: {error}', file=sys.stderr)
@@ -239,6 +250,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         '--config', help='where the run needs functions that were not saved'
     )
+    settings.add_set(parser)
     parser.add_argument(
         '--num_agents', type=int, default=1, help='environments (1)'
     )

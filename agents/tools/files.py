@@ -18,7 +18,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, cast
 
 from agents.tools import errors
 
@@ -65,7 +65,7 @@ def write(path: pathlib.Path, contents: bytes) -> None:
 
 def write_changed(path: pathlib.Path, contents: bytes) -> None:
     """Write a file unless it holds that already."""
-    if not os.path.lexists(path) or read(path, len(contents)) != contents:
+    if not _holds(path, contents):
         write(path, contents)
 
 
@@ -210,7 +210,8 @@ def _refuse(constant: str) -> NoReturn:
 def _open(path: pathlib.Path, flags: int) -> BinaryIO:
     """Open a regular file without following a link or waiting for anybody."""
     mode = 'rb' if flags & os.O_ACCMODE == os.O_RDONLY else 'wb'
-    return open(path, mode, opener=lambda name, _: _regular(name, flags))
+    opener = lambda name, _: _regular(name, flags)  # noqa: E731
+    return cast(BinaryIO, open(path, mode, opener=opener))
 
 
 def _regular(path: str, flags: int) -> int:
@@ -222,6 +223,16 @@ def _regular(path: str, flags: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _holds(path: pathlib.Path, contents: bytes) -> bool:
+    try:
+        with telling(path), _open(path, os.O_RDONLY) as file:
+            return file.read(len(contents) + 1) == contents
+    except errors.WriteError:
+        if os.path.lexists(path):
+            raise
+        return False
 
 
 def _require_replaceable(path: pathlib.Path) -> None:

@@ -5,6 +5,7 @@ whatever the space's start; bytes stay bytes, and everything else becomes 32
 bits wide.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -89,6 +90,20 @@ def count(space: gym.Space) -> Any:
         case gym.spaces.MultiBinary():
             return 2
     return None
+
+
+def width(space: gym.Space) -> int:
+    """How many numbers a value has for a network, with choices as one-hot."""
+    match space:
+        case gym.spaces.Dict():
+            return sum(width(part) for part in space.values())
+        case gym.spaces.Tuple():
+            return sum(width(part) for part in space)
+        case gym.spaces.Discrete():
+            return int(space.n)
+        case gym.spaces.MultiDiscrete():
+            return sum(space.nvec.reshape(-1).tolist())
+    return math.prod(shape(space))
 
 
 def is_bounded(space: gym.Space) -> bool:

@@ -72,7 +72,7 @@ def test_lock_is_free_after_an_error(tmp_path):
 def test_directory_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / 'file').write_text('')
     with (
-        pytest.raises(errors.ConfigError, match='Cannot write to') as info,
+        pytest.raises(errors.UserError, match='Cannot write to') as info,
         run_directory.locked(tmp_path / 'file' / 'run'),
     ):
         pass
@@ -110,7 +110,7 @@ def test_name_that_is_too_long_leaves_nothing(tmp_path, name):
         run_directory.claimed(tmp_path / name, 'run'),
     ):
         with (
-            pytest.raises(errors.ConfigError, match='Cannot write to'),
+            pytest.raises(errors.UserError, match='Cannot write to'),
             context,
         ):
             pass
@@ -120,7 +120,7 @@ def test_name_that_is_too_long_leaves_nothing(tmp_path, name):
 def test_logdir_that_leads_nowhere(tmp_path):
     (tmp_path / 'link').symlink_to(tmp_path / 'nowhere' / 'x')
     with (
-        pytest.raises(errors.ConfigError, match='Cannot write to'),
+        pytest.raises(errors.UserError, match='Cannot write to'),
         run_directory.claimed(tmp_path / 'link', 'run'),
     ):
         pass
@@ -137,7 +137,7 @@ def test_no_two_have_the_lock_though_it_is_removed_each_time(tmp_path):
                     inside.append(1)
                     met.append(len(inside))
                     inside.pop()
-            except errors.ConfigError:  # It is another's, or was removed.
+            except errors.UserError:  # It is another's, or was removed.
                 refused.append(1)
 
     threads = [threading.Thread(target=enter_and_leave) for _ in range(3)]

@@ -1,5 +1,7 @@
 """Settings from texts and files: typed, known, plain, and never code."""
 
+import os
+import re
 import textwrap
 
 import numpy as np
@@ -239,7 +241,7 @@ def test_saved_config_is_restored(tmp_path, name):
     settings.save_config(config, tmp_path)
     assert settings.load_config(tmp_path) == config
     assert settings.restored(config, tmp_path) == config
-    assert settings.resolved(tmp_path, None, ('env', 'network')) == config
+    assert settings.restored(None, tmp_path) == config
 
 
 def test_values_survive_saving(tmp_path):
@@ -262,14 +264,7 @@ def test_values_survive_saving(tmp_path):
 def test_value_that_is_not_plain_is_not_saved(tmp_path):
     with pytest.raises(errors.ConfigError, match='plain value or a function'):
         settings.save_config({'steps': object()}, tmp_path)
-    assert not settings.is_run(tmp_path)
-
-
-def test_is_run_tells_directories_of_runs(tmp_path, config):
-    assert not settings.is_run(tmp_path / 'missing')
-    assert not settings.is_run(tmp_path)
-    settings.save_config(config, tmp_path)
-    assert settings.is_run(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_run_is_named(tmp_path):
@@ -324,7 +319,7 @@ def test_unknown_settings_of_a_file_are_refused(run, config):
     with pytest.raises(errors.ConfigError, match='does not know: stepz'):
         settings.restored(config, directory)
     with pytest.raises(errors.ConfigError, match='does not know: stepz'):
-        settings.resolved(directory, None, ())
+        settings.restored(None, directory)
 
 
 @pytest.mark.parametrize(
@@ -334,7 +329,7 @@ def test_settings_of_other_types_in_a_file_are_refused(run, config, text):
     directory = run(f'algorithm: ppo\n{text}')
     for read in (
         lambda: settings.restored(config, directory),
-        lambda: settings.resolved(directory, None, ()),
+        lambda: settings.restored(None, directory),
     ):
         with pytest.raises(errors.ConfigError, match='is of type'):
             read()
@@ -344,12 +339,12 @@ def test_settings_that_a_file_lacks_have_their_defaults(run, config):
     directory = run('algorithm: ppo\nsteps: 5')
     expected = config.copy(steps=5)
     assert settings.restored(config, directory) == expected
-    assert settings.resolved(directory, None, ()) == expected
+    assert settings.restored(None, directory) == expected
 
 
 def test_algorithm_of_a_file_is_no_way_to_other_functions(run):
     with pytest.raises(errors.ConfigError, match='know: algorithm, batch_size'):
-        settings.resolved(run('algorithm: debug\nbatch_size: 4'), None, ())
+        settings.restored(None, run('algorithm: debug\nbatch_size: 4'))
 
 
 def make_env():
@@ -374,27 +369,69 @@ def test_functions_are_saved_by_name_and_taken_from_config(tmp_path):
 def test_functions_cannot_be_used_from_a_file(tmp_path, config, changes):
     settings.save_config(config.copy(**changes), tmp_path)
     (key,) = changes
-    with pytest.raises(errors.ConfigError, match=f'The setting {key!r} of the'):
-        settings.restored(config, tmp_path)
-    with pytest.raises(errors.ConfigError, match='cannot be trusted'):
-        settings.resolved(tmp_path, None, (key,))
-    assert settings.resolved(tmp_path, None, ('network',)).steps == config.steps
+    for given in (config, None):
+        with pytest.raises(errors.ConfigError) as info:
+            settings.restored(given, tmp_path)
+        message = str(info.value)
+        assert f'The setting {key!r} of {tmp_path} is ' in message
+        assert 'cannot be trusted' in message and '--config=file' in message
+        rest = settings.restored(given, tmp_path, unused=[key])
+        assert rest == config
 
 
-def test_module_of_an_environment_is_not_imported_on_the_word_of_a_file(
+CODE = {
+    'module': {'env': 'antigravity:Env-v0'},
+    'module in the graph': {'env': 'in_graph:antigravity:Env-v0'},
+    'module of an argument': {'env_kwargs': {'inner': ['antigravity:Env-v0']}},
+    'path of an argument': {'env_kwargs': {'xml_file': './model.xml'}},
+    'dotted argument': {'env_kwargs': {'wrapper': 'antigravity.Wrapper'}},
+}
+
+
+@pytest.mark.parametrize('changes', CODE.values(), ids=CODE)
+def test_code_is_not_used_on_the_word_of_a_file(tmp_path, config, changes):
+    settings.save_config(config.copy(**changes), tmp_path)
+    ((key, value),) = changes.items()
+    for given in (config, None, config.copy(env=make_env)):
+        with pytest.raises(errors.ConfigError) as info:
+            settings.restored(given, tmp_path)
+        message = str(info.value)
+        own = settings._plain((given or config)[key])
+        assert f'The setting {key!r} of {tmp_path} is {value!r}' in message
+        assert f'yours is {own!r}' in message
+        # What the message says to do is what helps.
+        change = re.search("--set '(.*)'", message)[1]
+        restored = settings.restored(given, tmp_path, [change])
+        assert restored[key] == value
+        unused = settings.restored(given, tmp_path, unused=[key])
+        assert unused[key] == (given or config)[key]
+    same = config.copy(**changes)
+    assert settings.restored(same, tmp_path) == same
+
+
+def test_arguments_that_are_numbers_and_words_are_used_from_a_file(
     tmp_path, config
 ):
-    config = config.copy(env='antigravity:Env-v0')
+    kwargs = {'map_name': '8x8', 'size': [1, 2.5], 'slippery': True, 'x': None}
+    settings.save_config(config.copy(env_kwargs=kwargs), tmp_path)
+    assert settings.restored(None, tmp_path).env_kwargs == kwargs
+
+
+def test_settings_are_written_only_if_they_change(tmp_path, config):
+    path = tmp_path / settings.CONFIG_FILE
     settings.save_config(config, tmp_path)
-    with pytest.raises(errors.ConfigError, match='cannot be trusted'):
-        settings.resolved(tmp_path, None, ('env',))
-    assert settings.resolved(tmp_path, config, ('env',)) == config
+    before = path.stat()
+    settings.save_config(config, tmp_path)
+    assert path.stat() == before
+    settings.save_config(config.copy(steps=5), tmp_path)
+    assert settings.load_config(tmp_path).steps == 5
+    assert os.listdir(tmp_path) == [settings.CONFIG_FILE]
 
 
 def test_environment_in_graph_is_used_from_a_file(tmp_path, config):
     settings.save_config(config.copy(env='in_graph:CartPole-v1'), tmp_path)
-    resolved = settings.resolved(tmp_path, None, ('env', 'network'))
-    assert resolved.env == 'in_graph:CartPole-v1'
+    restored = settings.restored(None, tmp_path)
+    assert restored.env == 'in_graph:CartPole-v1'
 
 
 def test_loaded_settings_are_locked(run):

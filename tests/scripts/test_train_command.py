@@ -394,7 +394,8 @@ def test_mistake_in_a_process_of_its_own(home):
 def test_second_run_in_a_directory_is_refused(mistake, home):
     with run_directory.locked(home / 'logdir' / 'now-debug'):
         problems = mistake('--config=debug', '--timestamp=now')
-    assert 'Another process is training in logdir/now-debug' in problems
+    directory = home / 'logdir' / 'now-debug'
+    assert f'Another process is training in {directory}' in problems
 
 
 def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):

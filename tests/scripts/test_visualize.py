@@ -127,7 +127,7 @@ def test_missing_checkpoints_are_named(mistake, run):
 
 def test_missing_scores_are_named(mistake, run):
     (run / 'progress.csv').unlink()
-    assert 'progress.csv to plot' in mistake(f'--logdir={run}')
+    assert 'progress.csv: No such file' in mistake(f'--logdir={run}')
 
 
 @pytest.mark.parametrize('name', ['num_agents', 'num_episodes'])
