@@ -47,6 +47,7 @@ def locked(directory: str | pathlib.Path) -> Iterator[None]:
     path = pathlib.Path(directory).absolute()
     with _made(path), _lock(path / LOCK):
         try:
+            files.require_no_links(path)
             files.clear_up(path)
             yield
         finally:

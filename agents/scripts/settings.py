@@ -36,7 +36,7 @@ OPTIONAL = {
 ENV, KWARGS = 'env', 'env_kwargs'
 
 # Limits for files that may come from strangers.
-MAX_BYTES = 100_000
+MAX_BYTES = 50_000
 MAX_VALUES = 5_000
 MAX_DEPTH = 10
 
@@ -376,6 +376,8 @@ def _parse(text: str, source: str) -> Any:
         raise errors.ConfigError(
             f'{source} is not plain YAML: {problem}.'
         ) from error
+    except errors.ConfigError:
+        raise
     except (TypeError, ValueError) as error:  # Such as a list for a key.
         raise errors.ConfigError(
             f'{source} is not plain YAML: {error}.'
@@ -409,6 +411,8 @@ def _require_plain(value: Any, source: str) -> None:
     elif isinstance(value, list):
         for part in value:
             _require_plain(part, source)
+    elif isinstance(value, int) and value.bit_length() > 63:
+        raise errors.ConfigError(f'{source} holds a number beyond 64 bits.')
     elif not (value is None or isinstance(value, (bool, int, float, str))):
         raise errors.ConfigError(
             f'{source} holds a {type(value).__name__}, which is not plain.'

@@ -95,7 +95,7 @@ def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(6, 3.5), layout='constrained')
     for phase, label in (('train', 'training'), ('eval', 'evaluation')):
-        steps, scores = _curve(logdir, phase)
+        steps, scores = read_curve(logdir, phase)
         axes.plot(steps, scores, label=label)
     axes.set_xlabel('training steps')
     axes.set_ylabel('score')
@@ -109,7 +109,9 @@ def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
     files.write(file, image.getvalue())
 
 
-def _curve(logdir: pathlib.Path, phase: str) -> tuple[list[int], list[float]]:
+def read_curve(
+    logdir: pathlib.Path, phase: str
+) -> tuple[list[int], list[float]]:
     rows = [
         (row.step, row.score)
         for row in progress.read(logdir)

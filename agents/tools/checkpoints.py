@@ -60,7 +60,7 @@ def replacing(final: pathlib.Path) -> Iterator[pathlib.Path]:
         files.make_directory(final.parent)
         new.mkdir()
         yield new
-        _seal(new)
+        seal(new)
         verify(new)
         _rename(new, final)
         files.sync(final.parent)
@@ -122,7 +122,7 @@ def _replaced(final: pathlib.Path) -> pathlib.Path:
     return final.with_name(f'{final.name}{REPLACED}')
 
 
-def _seal(path: pathlib.Path) -> None:
+def seal(path: pathlib.Path) -> None:
     """Force all files to the disk and write the manifest."""
     for name in FILES:
         files.sync(path / name)

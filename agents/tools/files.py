@@ -101,11 +101,12 @@ def is_directory(path: pathlib.Path) -> bool:
 
 
 def require_no_links(directory: pathlib.Path) -> None:
-    """Refuse a directory that TensorFlow writes to, which follows links."""
+    """Refuse a directory with something in it that leads elsewhere."""
     with telling(directory), os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_symlink():
-                raise OSError(errno.ELOOP, f'{entry.name} is a symbolic link')
+                text = f'{entry.name} in it is a symbolic link; remove it'
+                raise OSError(errno.ELOOP, text)
 
 
 def clear_up(directory: pathlib.Path) -> None:

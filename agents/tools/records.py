@@ -72,7 +72,7 @@ class Records:
         if phase not in self._writers:
             directory = self._directory / phase
             files.make_directory(directory)
-            files.require_no_links(directory)
+            files.require_no_links(directory)  # TensorFlow would follow them.
             writer = tf.summary.create_file_writer(str(directory))
             self._writers[phase] = writer
         return self._writers[phase]

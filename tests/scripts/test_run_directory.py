@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from agents.scripts import run_directory
-from agents.tools import errors
+from agents.scripts import run_directory, settings, utility
+from agents.tools import errors, progress
 
 LOCK = """
 import sys
@@ -183,3 +183,125 @@ def test_claimed_by_many_at_the_same_time(tmp_path):
         thread.join()
     assert len(set(claimed)) == 5
     assert not list(tmp_path.iterdir())
+
+
+def test_lock_is_opened_without_following_or_truncating(tmp_path):
+    victim = tmp_path / 'victim'
+    victim.write_text('precious')
+    run = tmp_path / 'run'
+    run.mkdir()
+    (run / 'lock').symlink_to(victim)
+    with (
+        pytest.raises(errors.UserError, match='lock: It is a symbolic link'),
+        run_directory.locked(run),
+    ):
+        pass
+    (run / 'lock').unlink()
+    (run / 'lock').write_text('Mine.')
+    (run / 'notes').write_text('Mine.')
+    with run_directory.locked(run):
+        pass
+    assert victim.read_text() == 'precious'
+    assert (run / 'lock').read_text() == 'Mine.'
+
+
+def test_links_within_a_run_are_refused_but_the_run_may_be_one(tmp_path):
+    (tmp_path / 'real').mkdir()
+    (tmp_path / 'link').symlink_to(tmp_path / 'real')
+    with run_directory.locked(tmp_path / 'link'):
+        (tmp_path / 'real' / 'train').symlink_to(tmp_path)
+    with (
+        pytest.raises(errors.UserError, match='train in it is a symbolic'),
+        run_directory.locked(tmp_path / 'link'),
+    ):
+        pass
+
+
+def test_leftovers_are_removed_by_who_has_the_lock(tmp_path):
+    leftover = tmp_path / '.config.yaml.0123456789abcdef.new'
+    leftover.write_text('ppo')
+    with run_directory.locked(tmp_path):
+        assert not leftover.exists()
+
+
+def test_directory_is_where_it_was_though_the_working_directory_changes(
+    tmp_path, monkeypatch
+):
+    (tmp_path / 'elsewhere').mkdir()
+    monkeypatch.chdir(tmp_path)
+    with (
+        run_directory.claimed('runs', 'mine') as claimed,
+        run_directory.locked('run'),
+    ):
+        monkeypatch.chdir(tmp_path / 'elsewhere')
+        assert claimed.is_dir() and claimed.is_absolute()
+    assert [path.name for path in tmp_path.iterdir()] == ['elsewhere']
+
+
+# What a directory holds
+
+ROWS = progress.encode([progress.COLUMNS, [10, 'train', 1.5, 2, 3, 4, 5]])
+
+FILES = {
+    'settings': (settings.CONFIG_FILE, b'algorithm: ppo'),
+    'spaces': (utility.SPACES, b'spaces'),
+    'names of results': (progress.FILE, progress.encode([progress.COLUMNS])),
+    'results': (progress.FILE, ROWS),
+    'checkpoint': (f'{utility.CHECKPOINTS}/{10:012d}/manifest.json', b'{}'),
+    'leftover': (f'{utility.CHECKPOINTS}/.{10:012d}.7/manifest.json', b'{}'),
+    'events': ('train/events.out.tfevents.1.2', b''),
+}
+
+
+def fill(directory, held):
+    for name in held.split(', ') if held else []:
+        path, data = FILES[name]
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    'held, trained',
+    [
+        ('', False),
+        ('settings', False),
+        ('settings, spaces', False),
+        ('settings, spaces, names of results, events', False),
+        ('settings, spaces, checkpoint', True),
+        ('settings, spaces, results, checkpoint, events', True),
+    ],
+)
+def test_run_that_lacks_nothing(tmp_path, held, trained):
+    fill(tmp_path, held)
+    assert run_directory.is_trained(tmp_path) == trained
+    assert run_directory.is_run(tmp_path) == bool(held)
+
+
+@pytest.mark.parametrize(
+    'held, missing',
+    [
+        ('settings, spaces, results', 'lacks a checkpoint'),
+        ('settings, spaces, leftover', 'lacks a checkpoint'),
+        ('spaces', 'lacks config.yaml'),
+        ('spaces, results, checkpoint', 'lacks config.yaml'),
+        ('settings, results, checkpoint', 'lacks spaces.bin'),
+        ('settings, checkpoint', 'lacks spaces.bin'),
+        ('results', 'config.yaml and spaces.bin and a checkpoint'),
+    ],
+)
+def test_run_that_lacks_something_is_told_so(tmp_path, held, missing):
+    fill(tmp_path, held)
+    with pytest.raises(errors.ConfigError, match=missing) as info:
+        run_directory.is_trained(tmp_path)
+    assert 'Put back what was removed' in str(info.value)
+    assert '\n' not in str(info.value)
+
+
+def test_directory_of_something_else_is_no_run(tmp_path):
+    assert not run_directory.is_run(tmp_path / 'missing')
+    (tmp_path / 'lock').write_text('')
+    (tmp_path / '.hidden').write_text('')
+    assert not run_directory.is_run(tmp_path)
+    (tmp_path / 'thesis.tex').write_text('')
+    with pytest.raises(errors.ConfigError, match='holds thesis.tex but no con'):
+        run_directory.is_run(tmp_path)

@@ -94,8 +94,8 @@ def test_curves_are_the_scores_of_the_run(tmp_path):
     (tmp_path / 'progress.csv').write_text(
         'step,phase,score\n10,train,1.5\n10,eval,2\n20,train,\n20,eval,3\n'
     )
-    assert visualize._curve(tmp_path, 'train') == ([10], [1.5])
-    assert visualize._curve(tmp_path, 'eval') == ([10, 20], [2.0, 3.0])
+    assert visualize.read_curve(tmp_path, 'train') == ([10], [1.5])
+    assert visualize.read_curve(tmp_path, 'eval') == ([10, 20], [2.0, 3.0])
 
 
 @pytest.fixture
