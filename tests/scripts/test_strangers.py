@@ -1,0 +1,388 @@
+"""Run directories from strangers: no code runs, no file elsewhere is touched.
+
+Each is opened as a user would: resumed, filmed and loaded, from inside the
+directory and from outside.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import agents
+from agents.scripts import settings, train, utility, visualize
+from agents.tools import errors
+
+EVIL = """
+import pathlib
+pathlib.Path({touched!r}).touch()
+import gymnasium
+gymnasium.register('X-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
+"""
+
+MINE = """
+import gymnasium
+gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
+"""
+
+
+@pytest.fixture
+def run(debug_run, tmp_path):
+    """A copy of a run in the directory of all runs, to be changed."""
+    directory = tmp_path / 'logdir' / 'now-debug'
+    return shutil.copytree(debug_run.directory, directory)
+
+
+@pytest.fixture
+def touched(tmp_path):
+    """What the code of a stranger would make."""
+    file = tmp_path / 'touched'
+    yield file
+    assert not file.exists()
+
+
+def replace(run, old, new):
+    file = run / settings.CONFIG_FILE
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def plant(run, touched, env, **kwargs):
+    """Let a run ask for code that is in its directory."""
+    (run / 'evil.py').write_text(EVIL.format(touched=str(touched)))
+    replace(run, 'env: CartPole-v1', f"env: '{env}'")
+    if kwargs:
+        replace(run, 'env_kwargs: {}', f'env_kwargs: {kwargs}')
+
+
+@pytest.fixture(params=['outside', 'inside'])
+def place(request, run, touched, monkeypatch):
+    """Where commands are started, with the code of a stranger in reach."""
+    inside = request.param == 'inside'
+    module = 'evil' if inside else 'logdir.now-debug.evil'
+    plant(run, touched, f'{module}:X-v0')
+    directory = run if inside else run.parent.parent
+    monkeypatch.chdir(directory)
+    monkeypatch.syspath_prepend(str(directory))
+    return directory
+
+
+def commands(run):
+    """How a run is opened, with all that the command line offers."""
+    here = os.path.relpath(run)
+    logdir = os.path.relpath(run.parent)
+    film = ['visualize', f'--logdir={here}', '--outdir=videos']
+    return [
+        ['train', '--config=debug', f'--logdir={logdir}', '--timestamp=now'],
+        film,
+        [*film, '--config=debug'],
+        [*film, '--config=debug', '--set=env_kwargs={}'],
+    ]
+
+
+def execute(module, *arguments):
+    """Run a command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, '-m', f'agents.scripts.{module}', *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_environment_of_a_stranger_is_not_imported(place, run, touched):
+    for command in commands(run):
+        result = execute(*command)
+        assert result.returncode == 1
+        assert re.fullmatch(
+            r"error: The setting 'env' of \S+ is '\S+evil:X-v0', which may run "
+            r"code and .*; yours is 'CartPole-v1'\. If you trust it, [^\n]+\n"
+            if place != run
+            else r"error: The setting 'env' of \S+ is 'evil:X-v0', [^\n]+\n",
+            result.stderr,
+        ), result.stderr
+        assert not touched.exists()
+    assert not (place / 'videos').exists()
+
+
+def test_policy_of_a_stranger_is_loaded_without_its_environment(
+    place, run, touched
+):
+    policy = agents.load(os.path.relpath(run))
+    assert policy(policy.observation_space.sample()) in (0, 1)
+    assert agents.load(run, agents.configs.debug()).action_space.n == 2
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        {'env': 'in_graph:evil:X-v0'},
+        {'env': 'CartPole-v1', 'env_id': 'evil:X-v0'},
+        {'env': 'CartPole-v1', 'inner': ['evil:X-v0']},
+        {'env': 'CartPole-v1', 'wrapper': 'evil.Wrapper'},
+    ],
+    ids=str,
+)
+def test_other_ways_to_the_code_of_a_stranger(
+    run, touched, changes, monkeypatch, capsys
+):
+    plant(run, touched, **changes)
+    monkeypatch.chdir(run)
+    monkeypatch.syspath_prepend(str(run))
+    for name, *arguments in commands(run):
+        assert getattr(agents.scripts, name).main(arguments) == 1
+        assert 'cannot be trusted' in capsys.readouterr().err
+    agents.load(run)
+
+
+@pytest.mark.parametrize('kind', ['network', 'activation', 'algorithm'])
+def test_other_names_are_looked_up(run, touched, kind, monkeypatch):
+    plant(run, touched, 'CartPole-v1')
+    monkeypatch.syspath_prepend(str(run))
+    old = re.search(f'^{kind}: .*$', (run / 'config.yaml').read_text(), re.M)[0]
+    replace(run, old, f"{kind}: 'evil:X-v0'")
+    with pytest.raises(errors.ConfigError):
+        agents.load(run)
+
+
+def test_environment_by_module_is_filmed_as_the_message_asks(
+    run, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / 'mine.py').write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    replace(run, 'env: CartPole-v1', "env: 'mine:Mine-v0'")
+    film = [f'--logdir={run}', '--outdir=videos', '--noenv_processes']
+    assert visualize.main(film) == 1
+    asked = re.search("--set '(.*)'", capsys.readouterr().err)[1]
+    assert visualize.main([*film, f'--set={asked}']) == 0
+    assert pathlib.Path('videos/agent0-episode0.mp4').stat().st_size > 1000
+
+
+def test_environment_by_module_is_resumed_as_it_was_begun(
+    run, tmp_path, monkeypatch, capsys, eagerly
+):
+    (tmp_path / 'mine.py').write_text(MINE)
+    (tmp_path / 'configs.py').write_text(
+        'from agents.scripts import configs\n\n'
+        "def debug():\n    return configs.debug().copy(env='mine:Mine-v0')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    replace(run, 'env: CartPole-v1', "env: 'mine:Mine-v0'")
+    resume = ['--timestamp=now', '--noenv_processes']
+    config = f'--config={tmp_path}/configs.py:debug'
+    assert train.main([config, *resume]) == 0
+    assert train.main(['--config=debug', *resume]) == 1
+    env = '--set=env=mine:Mine-v0'
+    assert train.main(['--config=debug', env, *resume]) == 0
+    assert 'resumed at step 2,000' in capsys.readouterr().out
+
+
+# Links
+
+
+@pytest.fixture
+def victims(tmp_path):
+    """A file and a directory of the user's, which stay as they are."""
+    directory = tmp_path / 'precious'
+    directory.mkdir()
+    for name in ('file', f'{7:012d}', f'{8:012d}', '.000000000009.77'):
+        (directory / name).mkdir()
+        (directory / name / 'thesis').write_text(name)
+    (directory / 'thesis').write_text('precious')
+    before = contents(directory)
+    yield directory
+    assert contents(directory) == before
+
+
+def contents(directory):
+    return {
+        path: path.is_file() and (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in directory.rglob('*')
+    }
+
+
+def link(path, target):
+    """Put a link in the place of what there is."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+LINKED_FILES = [
+    *['lock', 'config.yaml', 'spaces.bin', 'progress.csv', 'progress.tmp'],
+    *['learning_curve.png', 'agent0-episode0.mp4'],
+]
+
+
+@pytest.mark.parametrize('name', LINKED_FILES)
+def test_linked_file_is_not_followed(
+    run, victims, name, monkeypatch, capsys, eagerly
+):
+    link(run / name, victims / 'thesis')
+    monkeypatch.chdir(run.parent.parent)
+    resume = ['--config=debug', '--timestamp=now', '--noenv_processes']
+    assert train.main([*resume, '--set=steps=2200']) == 1
+    error = capsys.readouterr().err
+    assert re.fullmatch(r'error: [^\n]*symbolic link[^\n]*\n', error), error
+    code = visualize.main([f'--logdir={run}', '--noenv_processes'])
+    error = capsys.readouterr().err
+    used = name not in ('lock', 'progress.tmp')
+    assert code == used
+    assert ('is a symbolic link' in error) == used
+    assert (run / name).is_symlink()
+
+
+@pytest.mark.parametrize('name', ['checkpoints', 'train', 'eval'])
+def test_linked_directory_is_refused_and_not_pruned(
+    run, victims, name, monkeypatch, capsys
+):
+    link(run / name, victims)
+    monkeypatch.chdir(run.parent.parent)
+    resume = ['--config=debug', '--timestamp=now', '--noenv_processes']
+    assert train.main([*resume, '--set=steps=2200']) == 1
+    error = capsys.readouterr().err
+    assert re.fullmatch(r'error: [^\n]*symbolic link[^\n]*\n', error), error
+    if name == 'checkpoints':
+        with pytest.raises(errors.ConfigError, match='is a symbolic link'):
+            agents.load(run)
+        film = [f'--logdir={run}', '--noenv_processes']
+        assert visualize.main(film) == 1
+        assert 'is a symbolic link' in capsys.readouterr().err
+
+
+def test_linked_checkpoint_is_neither_read_nor_removed(run, victims):
+    link(run / 'checkpoints' / f'{3000:012d}', victims)
+    link(run / 'checkpoints' / f'{1000:012d}', victims)
+    assert utility.last_checkpoint(run) == 2000
+    agents.load(run)
+    with pytest.raises(errors.UserError, match='There is no checkpoint 3000'):
+        agents.load(run, checkpoint=3000)
+
+
+def test_resumed_on_the_command_line_with_links_everywhere(
+    run, victims, monkeypatch
+):
+    for name in LINKED_FILES:
+        link(run / name, victims / 'thesis')
+    for name in ('checkpoints', 'train', 'eval'):
+        link(run / name, victims)
+    monkeypatch.chdir(run.parent.parent)
+    for command in commands(run)[:3]:
+        result = execute(*command)
+        assert result.returncode == 1
+        assert re.fullmatch(r'error: [^\n]+link[^\n]*\n', result.stderr)
+
+
+def test_run_itself_may_be_a_link(run, tmp_path, monkeypatch, eagerly):
+    moved = tmp_path / 'big disk'
+    run.rename(moved)
+    run.symlink_to(moved)
+    monkeypatch.chdir(tmp_path)
+    resume = ['--config=debug', '--timestamp=now', '--noenv_processes']
+    assert (
+        train.main([*resume, '--set=eval_every=200', '--set=steps=2200']) == 0
+    )
+    assert utility.last_checkpoint(moved) == 2200
+    assert run.is_symlink()
+
+
+# What is missing
+
+
+@pytest.mark.parametrize(
+    'name, message',
+    [
+        ('checkpoints', 'lacks a checkpoint'),
+        ('checkpoints/*', 'lacks a checkpoint'),
+        ('config.yaml', 'but no config.yaml'),
+        ('spaces.bin', 'lacks spaces.bin'),
+    ],
+)
+def test_run_that_lacks_something_is_not_begun_anew(
+    run, name, message, monkeypatch, capsys
+):
+    for path in run.glob(name):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    monkeypatch.chdir(run.parent.parent)
+    before = contents(run)
+    assert train.main(['--config=debug', '--timestamp=now']) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert re.fullmatch(r'error: [^\n]+\n', error)
+    assert contents(run) == before
+
+
+def test_run_of_which_nothing_had_been_saved_says_so(
+    run, monkeypatch, capsys, eagerly
+):
+    for name in ('checkpoints', 'train', 'eval'):
+        shutil.rmtree(run / name)
+    (run / 'progress.csv').unlink()
+    monkeypatch.chdir(run.parent.parent)
+    resume = ['--config=debug', '--timestamp=now', '--noenv_processes']
+    assert train.main([*resume, '--set=steps=1000']) == 0
+    output = capsys.readouterr().out
+    assert 'checkpoint nothing had been saved\ntrain      from the b' in output
+
+
+def test_directory_of_something_else_is_left_alone(
+    tmp_path, monkeypatch, capsys
+):
+    directory = tmp_path / 'logdir' / 'now-debug'
+    directory.mkdir(parents=True)
+    (directory / 'thesis.tex').write_text('precious')
+    monkeypatch.chdir(tmp_path)
+    assert train.main(['--config=debug', '--timestamp=now']) == 1
+    assert 'holds thesis.tex but no config.yaml' in capsys.readouterr().err
+    assert os.listdir(directory) == ['thesis.tex']
+
+
+# Where files are written
+
+
+CHANGES_DIRECTORY = """
+import os
+import gymnasium
+from agents.scripts import configs
+
+def make(render_mode=None):
+    os.chdir({elsewhere!r})
+    return gymnasium.make('CartPole-v1', render_mode=render_mode)
+
+def debug():
+    return configs.debug().copy(env=make, steps=1000)
+"""
+
+
+def test_environment_that_changes_the_directory_changes_no_path(
+    tmp_path, monkeypatch, capsys, eagerly
+):
+    elsewhere, home = tmp_path / 'elsewhere', tmp_path / 'home'
+    elsewhere.mkdir(), home.mkdir()
+    file = tmp_path / 'mine.py'
+    file.write_text(CHANGES_DIRECTORY.format(elsewhere=str(elsewhere)))
+    monkeypatch.chdir(home)
+    config, local = f'--config={file}:debug', '--noenv_processes'
+    assert train.main([config, '--timestamp=now', local]) == 0
+    output = capsys.readouterr().out
+    assert output.endswith('see tensorboard --logdir logdir/now-debug\n')
+    monkeypatch.chdir(home)
+    film = ['--logdir=logdir/now-debug', '--outdir=videos']
+    assert visualize.main([config, local, *film]) == 0
+    shown = capsys.readouterr().out.split()
+    assert shown[:2] == [
+        'videos/learning_curve.png',
+        'videos/agent0-episode0.mp4',
+    ]
+    assert not os.listdir(elsewhere)
+    assert sorted(os.listdir(home)) == ['logdir', 'videos']
+    assert utility.last_checkpoint(home / 'logdir' / 'now-debug') == 1000
