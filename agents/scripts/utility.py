@@ -195,8 +195,9 @@ def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
             raise ValueError('it does not hold two spaces')
         spaces.require_supported(*found)
         for space in found:
-            if spaces.width(space) > MAX_WIDTH:
-                raise ValueError('it describes too many numbers')
+            width = spaces.width(space)
+            if not 0 < width <= MAX_WIDTH:
+                raise ValueError(f'it describes {width} numbers')
         return found
     except (ValueError, errors.EnvError) as error:
         reason = str(error).rstrip('.')

@@ -6,7 +6,6 @@ python -m agents.scripts.visualize --logdir logdir/<timestamp>-<config>
 import argparse
 import contextlib
 import io
-import math
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,9 @@ from agents.tools.attr_dict import AttrDict
 DEFAULT_FPS = 30
 
 CURVE = 'learning_curve.png'
+
+# Beyond this, scores come from elsewhere and axes cannot be drawn.
+LARGEST_SCORE = 1e30
 
 
 def visualize(
@@ -115,7 +117,7 @@ def read_curve(
     rows = [
         (row.step, row.score)
         for row in progress.read(logdir)
-        if row.phase == phase and math.isfinite(row.score)
+        if row.phase == phase and abs(row.score) < LARGEST_SCORE
     ]
     return [step for step, _ in rows], [score for _, score in rows]
 

@@ -1,5 +1,8 @@
 """What the scripts share: spaces and checkpoints of a run."""
 
+import json
+import time
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -15,7 +18,15 @@ def test_last_checkpoint_is_by_step(tmp_path):
     directory = tmp_path / utility.CHECKPOINTS
     directory.mkdir()
     assert utility.last_checkpoint(tmp_path) is None
-    for name in ('000000000900', '000000010000', '.000000020000.77', 'x'):
+    for name in (
+        '000000000900',
+        '000000010000',
+        '.000000020000.77',
+        'x',
+        '9' * 255,
+        '9' * 19,
+        '0' * 13 + '77',
+    ):
         (directory / name).mkdir()
     assert utility.last_checkpoint(tmp_path) == 10_000
 
@@ -47,6 +58,80 @@ def test_spaces_that_cannot_be_read_are_named(tmp_path, data):
         (tmp_path / utility.SPACES).write_bytes(data)
     with pytest.raises(errors.ConfigError, match=r'Cannot read .*spaces\.bin'):
         utility.load_spaces(tmp_path)
+
+
+def space(kind, **content):
+    return {'space': {'dict': {'kind': kind, **content}}}
+
+
+def box(*shape):
+    array = {'array': ['float32', list(shape), False]}
+    return space('Box', dtype='float32', low=array, high=array)
+
+
+def deep(levels):
+    found = space('MultiBinary', n=1)
+    for _ in range(levels):
+        found = space('Tuple', parts={'list': [found]})
+    return found
+
+
+HOSTILE = {
+    'huge box': box(10**12),
+    'box beyond 64 bits': box(10**400),
+    'box of negative size': box(-1),
+    'empty box': box(0, 10**12),
+    'box without numbers': box(2),
+    'box of text': space('Box', dtype='float32', low='a', high='b'),
+    'box of objects': space('Box', dtype='O', low=0.0, high=1.0),
+    'nested type': {'array': ['(1000000,)f8', [1], False]},
+    'huge choice': space('Discrete', n=10**12, start=0),
+    'choice beyond 64 bits': space('Discrete', n=10**400, start=0),
+    'huge binary': space('MultiBinary', n=10**12),
+    'huger binary': space('MultiBinary', n={'list': [10**9, 10**9]}),
+    'huge choices': space('MultiDiscrete', nvec={'list': [10**12]}, start=0),
+    'nothing': space('Dict', parts={'dict': {}}),
+    'unknown': space('Graph'),
+    'deep': deep(30),
+    'no space': 'CartPole-v1',
+}
+
+
+@pytest.mark.parametrize('hostile', HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize('place', [0, 1])
+def test_hostile_spaces_are_refused(tmp_path, hostile, place):
+    both = [space('Discrete', n=2, start=0)] * 2
+    both[place] = hostile
+    data = json.dumps({'tuple': both}).encode() + b'\n'
+    (tmp_path / utility.SPACES).write_bytes(data)
+    started = time.monotonic()
+    with pytest.raises(errors.ConfigError, match=r'Cannot read .*spaces\.bin'):
+        utility.load_spaces(tmp_path)
+    assert time.monotonic() - started < 10
+
+
+def test_spaces_that_are_nested_endlessly_are_refused(tmp_path):
+    for text in (b'[' * 10**6, b'{"tuple":' * 10**5, b'{"list": [' * 200):
+        (tmp_path / utility.SPACES).write_bytes(text)
+        with pytest.raises(errors.ConfigError, match='nested too deeply'):
+            utility.load_spaces(tmp_path)
+
+
+def test_spaces_are_written_only_if_they_change(tmp_path):
+    class Batch:
+        observation_space = action_space = gym.spaces.Discrete(2)
+
+    utility.save_spaces(Batch, tmp_path)
+    before = (tmp_path / utility.SPACES).stat()
+    utility.save_spaces(Batch, tmp_path)
+    assert (tmp_path / utility.SPACES).stat() == before
+
+
+def test_linked_checkpoints_are_refused(tmp_path):
+    (tmp_path / 'others').mkdir()
+    (tmp_path / utility.CHECKPOINTS).symlink_to(tmp_path / 'others')
+    with pytest.raises(errors.ConfigError, match='is a symbolic link'):
+        utility.last_checkpoint(tmp_path)
 
 
 def test_batch_env_is_in_the_graph(tiny, nothing_left):

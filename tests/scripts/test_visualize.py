@@ -98,6 +98,41 @@ def test_curves_are_the_scores_of_the_run(tmp_path):
     assert visualize.read_curve(tmp_path, 'eval') == ([10, 20], [2.0, 3.0])
 
 
+def test_curve_of_any_scores_is_drawn(tmp_path):
+    run = tmp_path / '$\\frac{'
+    run.mkdir()
+    scores = [
+        '1e29',
+        '-1e29',
+        '1e308',
+        '-1e308',
+        'inf',
+        '-inf',
+        'nan',
+        '',
+        '1e-300',
+        '1e999',
+    ]
+    rows = [f'{10**18 - 1 - i},eval,{s}\n' for i, s in enumerate(scores)]
+    for text in ('', 'step,phase,score\n', 'step,phase,score\n' + rows[0]):
+        (run / 'progress.csv').write_text(text)
+        visualize.plot(run, run / 'curve.png')
+    (run / 'progress.csv').write_text('step,phase,score\n' + ''.join(rows))
+    visualize.plot(run, run / 'curve.png')
+    assert pyplot.imread(run / 'curve.png').shape[:2] == (525, 900)
+    assert visualize.read_curve(run, 'eval')[1] == [1e29, -1e29, 1e-300]
+
+
+def test_video_has_its_name_once_it_is_complete(tmp_path):
+    (tmp_path / 'video.mp4').write_text('The one before.')
+    video = visualize.Video(tmp_path / 'video.mp4', fps=10)
+    video.add(np.zeros((64, 64, 3), np.uint8))
+    assert (tmp_path / 'video.mp4').read_text() == 'The one before.'
+    video.close()
+    assert len(frames(tmp_path / 'video.mp4')) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ['video.mp4']
+
+
 @pytest.fixture
 def mistake(tmp_path, capsys):
     """A function that visualizes by mistake and returns what that prints."""

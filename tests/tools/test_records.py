@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from agents.tools import Loop
+from agents.tools import Loop, UserError
 from agents.tools.backend import tf
 from agents.tools.loop import Report
 from agents.tools.progress import COLUMNS
@@ -120,6 +120,39 @@ def test_resume_drops_a_row_that_was_cut_short(tmp_path, kept):
     path.write_text(''.join([*lines[:2], lines[2][:kept]]))
     write(tmp_path, make_report(2000), resumed_at=1000)
     assert steps(tmp_path) == [100, 2000]
+
+
+def test_resume_with_what_is_no_table(tmp_path):
+    for text in (b'\xff\xfe\n', b'step,phase,score\n' + b'9' * 400 + b',a,1\n'):
+        (tmp_path / 'progress.csv').write_bytes(text)
+        with pytest.raises(UserError, match=r'Cannot read line \d of .*csv'):
+            write(tmp_path, make_report(100), resumed_at=50)
+        assert (tmp_path / 'progress.csv').read_bytes() == text
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize('place', ['train', 'train/events.out.tfevents.1'])
+def test_events_are_not_written_through_links(tmp_path, place):
+    run, victim = tmp_path / 'run', tmp_path / 'victim'
+    (run / place).parent.mkdir(parents=True)
+    victim.mkdir()
+    (run / place).symlink_to(victim)
+    with pytest.raises(UserError, match='is a symbolic link'):
+        write(run, make_report(100))
+    assert not list(victim.iterdir())
+
+
+def test_rows_are_not_written_through_links(tmp_path):
+    victim, link = tmp_path / 'victim', tmp_path / 'run' / 'progress.csv'
+    victim.write_text('step,phase,score\n1,train,2\n')
+    link.parent.mkdir()
+    for target in (victim, tmp_path / 'nowhere'):
+        link.symlink_to(target)
+        with pytest.raises(UserError, match='It is a symbolic link'):
+            write(link.parent, make_report(100))
+        link.unlink()
+    assert victim.read_text() == 'step,phase,score\n1,train,2\n'
+    assert not (tmp_path / 'nowhere').exists()
 
 
 def test_events(tmp_path):

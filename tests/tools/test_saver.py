@@ -300,9 +300,14 @@ def test_every_flipped_bit_is_seen(tmp_path):
         '{"files": {"variables.index": null}}',
         '{"files": {"../secret": {"bytes": 1, "sha256": ""}}}',
         '{"files": {"/etc/hostname": {"bytes": 1, "sha256": ""}}}',
+        '[' * 5_000,
+        '{"files":' * 1_000,
+        '9' * 5_000,
+        ' ' * 20_000,
+        '{"files": 1, "files": 2}',
         b'\x80\x04\x95',
     ],
-    ids=str,
+    ids=lambda text: text[:20],
 )
 def test_hostile_manifests(tmp_path, manifest):
     path = save(tmp_path, 1).save(1)
@@ -333,6 +338,102 @@ def test_damaged_ones_do_not_push_out_what_is_written_later(tmp_path):
     saver = save(tmp_path, 3, 4, keep=2)
     assert saver.steps() == [3, 4, 8, 9]
     assert restore(tmp_path)[0] == 4
+
+
+def reseal(path):
+    """Make the manifest of a checkpoint fit what is there."""
+    (path / MANIFEST).unlink()
+    checkpoints.seal(path)
+
+
+@pytest.mark.parametrize('name', FILES[1:])
+def test_damage_that_the_manifest_fits_is_a_clear_error(tmp_path, name):
+    path = save(tmp_path, 1).save(1)
+    original, refused = (path / name).read_bytes(), 0
+    for position in range(len(original)):
+        for data in (
+            original[:position],
+            original[:position] + b'\xff' + original[position + 1 :],
+        ):
+            (path / name).write_bytes(data)
+            reseal(path)
+            saver, _ = make(tmp_path)
+            try:
+                saver.restore()
+            except UserError:
+                refused += 1
+    assert refused >= len(original)
+
+
+def test_step_that_is_saved_replaces_one_of_a_stranger(tmp_path):
+    stranger = Saver(tmp_path, {'other': tf.Variable([1.0])})
+    stranger.save(7)
+    save(tmp_path, 7)
+    assert restore(tmp_path) == (7, [])
+
+
+def test_linked_directory_is_neither_read_nor_pruned_nor_cleared(tmp_path):
+    victim, link = tmp_path / 'victim', tmp_path / 'checkpoints'
+    save(victim, 1, 2, 3)
+    (victim / f'.{4:012d}.1234').mkdir()
+    link.symlink_to(victim)
+    before = sorted(victim.rglob('*'))
+    saver, _ = make(link, keep=2)
+    for use in (
+        lambda: saver.restore(),
+        lambda: saver.save(9),
+        lambda: saver.steps(),
+        lambda: clear_up(link),
+    ):
+        with pytest.raises(UserError, match='is a symbolic link'):
+            use()
+    assert sorted(victim.rglob('*')) == before
+
+
+def test_linked_checkpoints_are_left_alone(tmp_path):
+    victim, run = tmp_path / 'victim', tmp_path / 'run'
+    save(victim, 1)
+    before = files(victim)
+    run.mkdir()
+    for name in (f'{1:012d}', f'{2:012d}', f'{9:012d}', f'{3:012d}.replaced'):
+        (run / name).symlink_to(victim / f'{1:012d}')
+    clear_up(run)
+    saver = save(run, 2, 3, 4, 5, keep=2)
+    assert saver.steps() == [4, 5]
+    assert files(victim) == before
+    assert (run / f'{1:012d}').is_symlink()
+
+
+@pytest.mark.parametrize('name', ['9' * 255, '9' * 19, '0' * 13 + '5'])
+def test_silly_names_are_no_checkpoints(tmp_path, name):
+    save(tmp_path, 1)
+    shutil.copytree(tmp_path / f'{1:012d}', tmp_path / name)
+    assert restore(tmp_path) == (1, [])
+    assert make(tmp_path)[0].steps() == [1]
+
+
+@pytest.mark.parametrize('name', FILES)
+def test_pipe_or_link_in_a_checkpoint_is_seen_at_once(tmp_path, name):
+    path = save(tmp_path, 1, 2).save(2)
+    (path / name).unlink()
+    os.mkfifo(path / name)
+    assert restore(tmp_path)[0] == 1
+    (path / name).unlink()
+    (path / name).symlink_to(tmp_path / f'{1:012d}' / name)
+    assert restore(tmp_path)[0] == 1
+
+
+def test_checkpoint_that_is_replaced_while_it_is_read(tmp_path, monkeypatch):
+    save(tmp_path, 1)
+    verify = checkpoints.verify
+
+    def verify_and_remove(path):
+        verify(path)
+        shutil.rmtree(path)
+
+    monkeypatch.setattr(checkpoints, 'verify', verify_and_remove)
+    with pytest.raises(UserError, match='changed while it was read; try again'):
+        make(tmp_path)[0].restore()
 
 
 # Values that must not be saved, and checkpoints that do not fit
