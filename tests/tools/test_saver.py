@@ -638,8 +638,10 @@ def save_forever(directory, pipe):
 def read(pipe):
     return struct.unpack('q', os.read(pipe, 8))[0]
 
-saved = left = 0
-for round in range(int(sys.argv[2])):
+saved = left = rounds = 0
+# Until enough are killed, and some of them in the middle of a save.
+while rounds < int(sys.argv[2]) or (not left and rounds < 100):
+    rounds += 1
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
