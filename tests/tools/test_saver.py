@@ -639,8 +639,8 @@ def read(pipe):
     return struct.unpack('q', os.read(pipe, 8))[0]
 
 saved = left = rounds = 0
-# Until enough are killed, and some of them in the middle of a save.
-while rounds < int(sys.argv[2]) or (not left and rounds < 100):
+# Until enough are killed, some of them after a save and some within.
+while rounds < int(sys.argv[2]) or (not (saved and left) and rounds < 100):
     rounds += 1
     ours, theirs = os.pipe()
     child = os.fork()
