@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import inspect
 import os
+import resource
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents import environments as registry
-from agents.tools import errors, headless, wrappers
+from agents.tools import errors, headless, launch, wrappers
 from agents.tools.attr_dict import AttrDict
 from agents.tools.env_slice import EnvSlice
 from agents.tools.external_process import ExternalProcess
@@ -35,6 +36,9 @@ PACKAGES = {
 
 # What may become of observations beyond the bounds of their space.
 BOUNDS = 'ignore', *wrappers.BoundObserv.CHOICES
+
+# File descriptors that the rest of the program needs.
+OTHER_DESCRIPTORS = 100
 
 # What environments are for, so that their seeds differ.
 TRAIN, EVAL, VIDEO = range(3)
@@ -113,23 +117,55 @@ def start(
     ]
     if not env_processes:
         return [EnvSlice([constructor] * count, seeds)]
-    cores = _cores()
-    workers = min(num_workers or len(cores), count)
+    require_descriptors([count], num_workers)
+    cores, workers = _cores(), _workers(count, num_workers)
     # With a worker for every core, each stays on its own; a scheduler left to
     # itself is slow to find out that two of them share one.
     pinned = cores if workers == len(cores) > 1 else [None] * workers
-    return [
-        ExternalProcess(
-            [constructor] * len(indices),
-            seeds=[seeds[index] for index in indices],
-            first=int(indices[0]),
-            timeout=timeout,
-            core=core,
+    parts = np.array_split(np.arange(count), workers)
+    with contextlib.ExitStack() as stack:
+        started = []
+        for indices, core in zip(parts, pinned, strict=True):
+            process = ExternalProcess(
+                [constructor] * len(indices),
+                seeds=[seeds[index] for index in indices],
+                first=int(indices[0]),
+                timeout=timeout,
+                core=core,
+            )
+            started.append(process)
+            stack.callback(process.close)
+        stack.pop_all()
+    return started
+
+
+def require_descriptors(
+    counts: Sequence[int], num_workers: int | None = None
+) -> None:
+    """Refuse more workers than there are file descriptors for.
+
+    Args:
+        counts: Number of environments of each batch.
+        num_workers: How many workers for each; by default one per core.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    workers = sum(_workers(count, num_workers) for count in counts)
+    try:
+        used = len(os.listdir('/dev/fd'))
+    except OSError:
+        used = 0
+    needed = used + OTHER_DESCRIPTORS + workers * launch.DESCRIPTORS
+    if limit != resource.RLIM_INFINITY and needed > limit:
+        raise errors.ConfigError(
+            f'{workers} workers need {needed} file descriptors, but this '
+            f'process may have {limit}. Allow more (ulimit -n {needed}) or use '
+            'fewer workers (num_workers).'
         )
-        for indices, core in zip(
-            np.array_split(np.arange(count), workers), pinned, strict=True
-        )
-    ]
+
+
+def _workers(count: int, num_workers: int | None) -> int:
+    """How many workers host so many environments."""
+    return min(num_workers or len(_cores()), count)
 
 
 def _cores() -> list[int]:

@@ -147,6 +147,9 @@ def _start(
         return utility.define_native_batch_envs(config)
     constructor = environments.constructor(config)
     session = utility.last_checkpoint(logdir) or 0
+    if env_processes:
+        counts = config.num_agents, config.eval_episodes
+        environments.require_descriptors(counts, config.num_workers)
     envs = [
         environments.start(
             constructor,

@@ -1,13 +1,21 @@
 """The memory through which a batch and some of its environments talk."""
 
 import math
+import mmap
+import os
+import tempfile
 
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import layout, spaces
+from agents.tools import errors, layout, spaces
 
-HEADER = 64  # Bytes before a block, for the index of the current environment.
+HEADER = 64  # Bytes before a block, for some numbers.
+
+# Which is which: the index of the environment at work, the number of the last
+# request, and the number of the request that the last reply answers.
+CURRENT, ASKED, ANSWERED = range(3)
+
 ALIGNMENT = (
     64  # Bytes; a cache line, so that rows of two writers never share one.
 )
@@ -92,6 +100,38 @@ class Block:
         matrix = np.frombuffer(buffer, kind, count * width, self._offset)
         self._offset += _padded(kind, count * width)
         return matrix.reshape(count, width)
+
+
+def anonymous_file() -> int:
+    """A file in memory that has no name and vanishes with its last user."""
+    if hasattr(os, 'memfd_create'):
+        return os.memfd_create('agents')
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def grown(descriptor: int, size: int) -> mmap.mmap:
+    """Make a file so large and map it.
+
+    The room is made now, rather than to die from touching memory that is not
+    there.
+    """
+    try:
+        if hasattr(os, 'posix_fallocate'):
+            os.posix_fallocate(descriptor, 0, size)
+        else:
+            os.ftruncate(descriptor, size)  # There may be too little memory.
+        return mmap.mmap(descriptor, size)
+    except OSError as error:
+        raise errors.EnvError(
+            f'There are no {size:,} bytes of shared memory for the data of the '
+            f'environments: {error}. Use fewer agents or free some memory.'
+        ) from error
+
+
+def header(memory: mmap.mmap) -> np.ndarray:
+    """The numbers before the block."""
+    return np.frombuffer(memory, np.int64, HEADER // 8)
 
 
 def _padded(kind: str, count: int) -> int:

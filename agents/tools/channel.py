@@ -13,7 +13,6 @@ from collections.abc import Iterable
 # Requests.
 START = b'i'  # Payload: pickled settings of the slice. Parent to child only.
 STEP = b's'
-STEP_ONCE = b'o'  # Without resetting environments that end.
 RESET = b'r'
 CALL = b'c'  # Payload: pickled index, name, arguments. Parent to child only.
 ATTACH = b'a'
@@ -24,6 +23,7 @@ DONE = b'd'
 RESULT = b'v'  # Payload: a value by `agents.tools.wire`.
 REFUSED = b'x'  # Payload: text; the call cannot be answered, nothing broke.
 EXCEPTION = b'e'  # Payload: text; the worker is over.
+REPLIES = DONE, RESULT, REFUSED, EXCEPTION
 
 # How long to stay awake for a message. Long enough for a small policy and a few
 # dozen environments, and short enough not to be felt by others.
@@ -42,25 +42,35 @@ _LENGTH = struct.Struct('!Q')
 
 
 class Channel:
-    """One end of a stream between two processes, a file descriptor."""
+    """One end of a stream between two processes, a file descriptor.
+
+    Payloads may be larger than what fits into the connection, so that the
+    other end has to do its part. That is waited for until a deadline, in
+    seconds of `time.monotonic`, or without end if there is none.
+    """
 
     def __init__(self, descriptor: int):
         self.descriptor = descriptor
         self._readable = Readable([descriptor])
-        os.set_blocking(descriptor, True)
+        os.set_blocking(descriptor, False)
 
     def send(self, kind: bytes) -> None:
         os.write(self.descriptor, kind)
 
-    def send_payload(self, kind: bytes, payload: bytes) -> None:
+    def send_payload(
+        self, kind: bytes, payload: bytes, deadline: float | None = None
+    ) -> None:
         message = memoryview(kind + _LENGTH.pack(len(payload)) + payload)
         while message:
-            message = message[os.write(self.descriptor, message) :]
+            try:
+                message = message[os.write(self.descriptor, message) :]
+            except BlockingIOError:
+                _await(self.descriptor, select.POLLOUT, deadline)
 
     def receive(self) -> bytes:
         """The kind of the next message; empty if the other end is gone."""
         try:
-            return os.read(self.descriptor, 1)
+            return self._read(1, None)
         except ConnectionResetError:
             return b''
 
@@ -69,18 +79,26 @@ class Channel:
         self._readable.wait()
         return self.receive()
 
-    def receive_payload(self) -> bytes:
-        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
-        return self._exactly(length)
+    def receive_payload(self, deadline: float | None = None) -> bytes:
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, deadline))
+        return self._exactly(length, deadline)
 
-    def _exactly(self, length: int) -> bytes:
+    def _exactly(self, length: int, deadline: float | None) -> bytes:
         parts = bytearray()
         while len(parts) < length:
-            part = os.read(self.descriptor, min(length - len(parts), 1 << 20))
+            part = self._read(min(length - len(parts), 1 << 20), deadline)
             if not part:
                 raise EOFError('The other end closed within a message.')
             parts += part
         return bytes(parts)
+
+    def _read(self, length: int, deadline: float | None) -> bytes:
+        """Some bytes, as soon as there are any; none if there never will be."""
+        while True:
+            try:
+                return os.read(self.descriptor, length)
+            except BlockingIOError:
+                _await(self.descriptor, select.POLLIN, deadline)
 
 
 class Readable:
@@ -114,7 +132,7 @@ class Readable:
         while self._awake_from <= now < give_up:
             if ready := self._poll.poll(0):
                 return [descriptor for descriptor, _ in ready]
-            os.sched_yield()
+            _give_way()
             before, now = now, time.perf_counter()
             if now - before > LATE_SECONDS and self._poll.poll(0):
                 self._sleep(now)
@@ -127,3 +145,27 @@ class Readable:
         again = now - self._awake_from < SOON_SECONDS
         self._asleep = min(2 * self._asleep, longest) if again else shortest
         self._awake_from = now + self._asleep
+
+
+def is_readable(descriptor: int) -> bool:
+    """Whether there is something to read, be it that the other end is gone."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _await(descriptor: int, event: int, deadline: float | None) -> None:
+    """Wait for an event, and raise `TimeoutError` after the deadline."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    left = None if deadline is None else deadline - time.monotonic()
+    if not poll.poll(None if left is None else 1000 * max(0, left)):
+        raise TimeoutError('The other end did not do its part in time.')
+
+
+def _give_way() -> None:
+    """Let other processes have the core, if they need it."""
+    if hasattr(os, 'sched_yield'):
+        os.sched_yield()
+    else:
+        time.sleep(0)

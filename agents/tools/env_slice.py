@@ -6,6 +6,7 @@ or a number that is not one stops the run with the environment's index rather
 than reach a normaliser or a network.
 """
 
+import math
 import reprlib
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,6 +16,13 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import block, errors, nested, observations, spaces
+
+# What methods return, and how many values they did before Gymnasium 0.26.
+VALUES = {
+    'step': ('observation', 'reward', 'terminated', 'truncated', 'info'),
+    'reset': ('observation', 'info'),
+}
+OLD_VALUES = {'step': 4, 'reset': 1}
 
 
 class EnvSlice:
@@ -45,10 +53,15 @@ class EnvSlice:
                 self.envs.append(constructor())
             except Exception:
                 raise self._raised(index, 'while it was constructed') from None
-        self.observation_space = self.envs[0].observation_space
-        self.action_space = self.envs[0].action_space
-        spaces.require_supported(self.observation_space, self.action_space)
-        spaces.require_equal(enumerate(self.envs, self._first))
+        try:
+            self.observation_space = self.envs[0].observation_space
+            self.action_space = self.envs[0].action_space
+            spaces.require_supported(self.observation_space, self.action_space)
+            spaces.require_equal(enumerate(self.envs, self._first))
+        except errors.EnvError:
+            raise
+        except Exception:
+            raise self._raised(0, 'when asked for its spaces') from None
 
     def __len__(self) -> int:
         return len(self.envs)
@@ -65,18 +78,17 @@ class EnvSlice:
         self._write = self._next_observ.write
         self._flags_set = False
 
-    def step(self, autoreset: bool = True) -> None:
+    def step(self) -> None:
         """Step every environment with its requested action.
 
-        An environment that ended is reset within the same step, unless
-        `autoreset` is off: `observ` is then what to act on next while
-        `next_observ` is the true successor.
+        An environment that ended is reset within the same step: `observ` is
+        then what to act on next while `next_observ` is the true successor.
         """
-        reply, current, write = self._reply, self._current, self._write
-        actions = self._actions()
+        current, write = self._current, self._write
         rewards: list[float] = []
         ended: list[tuple[int, bool, bool]] = []
         with np.errstate(over='ignore'):  # Shows as infinity, which is checked.
+            actions = self._actions()
             for index, env in enumerate(self.envs):
                 current[0] = index
                 try:
@@ -89,24 +101,23 @@ class EnvSlice:
                     write(index, observ)
                     rewards.append(_number(reward))
                     _require_flags(terminated, truncated)
-                except (TypeError, ValueError, OverflowError) as error:
+                except Exception as error:
                     raise self._broken(index, 'step', result, error) from None
                 if terminated or truncated:
                     ended.append((index, terminated, truncated))
-            reply['reward'][:] = rewards
-        self._next_observ.copy_to(self._observ)
-        self._require_finite()
+        with np.errstate(all='ignore'):  # Which environments may change.
+            self._reply['reward'][:] = rewards
+            self._next_observ.copy_to(self._observ)
+            self._require_numbers()
         self._set_flags(ended)
-        if autoreset:
-            for index, _, _ in ended:
-                self._reset(index)
+        for index, _, _ in ended:
+            self._reset(index)
 
     def reset(self) -> None:
         """Reset the environments that the request marks."""
         marked = self._request['reset'] > 0.5
-        with np.errstate(over='ignore'):
-            for index in np.flatnonzero(marked):
-                self._reset(int(index))
+        for index in np.flatnonzero(marked):
+            self._reset(int(index))
         for name in ('reward', 'terminated', 'truncated'):
             self._reply[name][marked] = 0.0
         self._reply['begins'][marked] = 1.0
@@ -147,12 +158,16 @@ class EnvSlice:
             doing = f'in reset, given the seed {seed}'
             raise self._raised(index, doing) from None
         try:
+            if not isinstance(result, tuple):
+                raise TypeError('it should return a tuple')
             observ, _ = result
-            self._observ.write(index, observ)
-        except (TypeError, ValueError) as error:
+            with np.errstate(all='ignore'):
+                self._observ.write(index, observ)
+                found = self._observ.first_beyond()
+        except Exception as error:
             raise self._broken(index, 'reset', result, error) from None
-        if self._observ.first_not_finite() == index:
-            raise self._not_finite(index, 'a first observation', 'observ')
+        if found is not None:
+            raise self._beyond(index, found[1], 'a first observation', 'observ')
 
     def _actions(self) -> list:
         actions = self._request['action']
@@ -176,13 +191,14 @@ class EnvSlice:
             reply['truncated'][index] = truncated
         self._flags_set = bool(ended)
 
-    def _require_finite(self) -> None:
-        row = observations.first_not_finite(self._reply['reward'])
-        if row is not None:
-            raise self._not_finite(row, 'a reward')
-        row = self._next_observ.first_not_finite()
-        if row is not None:
-            raise self._not_finite(row, 'an observation')
+    def _require_numbers(self) -> None:
+        """Refuse what is not finite, or so large that it might as well be."""
+        found = observations.first_beyond(self._reply['reward'])
+        if found is not None:
+            raise self._beyond(*found, 'a reward')
+        found = self._next_observ.first_beyond()
+        if found is not None:
+            raise self._beyond(*found, 'an observation')
 
     def _raised(self, index: int, doing: str) -> errors.EnvError:
         return errors.EnvError(
@@ -193,20 +209,46 @@ class EnvSlice:
     def _broken(
         self, index: int, method: str, result: Any, error: Exception
     ) -> errors.EnvError:
+        if type(error) not in (TypeError, ValueError, OverflowError):
+            return self._raised(index, f'in what {method} returned')
+        what = _wrong_number(method, result) or f'{error}'
         return errors.EnvError(
             f'Environment {self._first + index} broke the contract of '
-            f'gymnasium.Env.{method}: {error}. It returned '
+            f'gymnasium.Env.{method}: {what}. It returned '
             f'{reprlib.repr(result)}.'
         )
 
-    def _not_finite(
-        self, index: int, what: str, where: str = 'next_observ'
+    def _beyond(
+        self, index: int, number: float, what: str, where: str = 'next_observ'
     ) -> errors.EnvError:
         observ = nested.map(lambda leaf: leaf[index], self._reply[where])
-        return errors.EnvError(
-            f'Environment {self._first + index} returned {what} with values '
-            f'that are not finite 32-bit numbers; its observation: {observ}.'
+        kind = (
+            f'the value {number:g}, which is beyond ±{observations.LARGEST:g}: '
+            'the squares of such numbers do not add up within 32 bits. Scale '
+            'or clip it in the environment'
+            if math.isfinite(number)
+            else 'values that are not finite 32-bit numbers'
         )
+        return errors.EnvError(
+            f'Environment {self._first + index} returned {what} with {kind}; '
+            f'its observation: {observ}.'
+        )
+
+
+def _wrong_number(method: str, result: Any) -> str | None:
+    """Say how many values a method should have returned, if that is wrong."""
+    expected, before = VALUES[method], OLD_VALUES[method]
+    count = len(result) if isinstance(result, (tuple, list)) else 1
+    if count == len(expected):
+        return None
+    old = (
+        ', as before Gymnasium 0.26; wrap the environment with '
+        'shimmy.GymV21CompatibilityV0 or return what is asked for today'
+    )
+    return (
+        f'it should return {len(expected)} values ({", ".join(expected)}), not '
+        f'{count}{old if count == before else ""}'
+    )
 
 
 def _number(value: Any) -> float:

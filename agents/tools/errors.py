@@ -25,6 +25,12 @@ class Cancelled(UserError):
     """Stepping was called off from outside, for example by Ctrl-C."""
 
 
+def in_a_line(error: EnvError) -> str:
+    """Say it without the traceback that it may have."""
+    first, *others = str(error).splitlines()
+    return f'{first.rstrip(":")}: {others[-1]}' if others else first
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Say which of the choices the name is closest to, to end a sentence.
 

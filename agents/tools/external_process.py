@@ -2,15 +2,8 @@
 
 import contextlib
 import functools
-import mmap
-import os
-import pathlib
-import select
 import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -20,14 +13,7 @@ import cloudpickle
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import block, channel, errors, wire
-
-# Variables that would make a worker's libraries believe that they are part of
-# the parent's MPI job.
-MPI_PREFIXES = ('OMPI_', 'PMIX_', 'PMI_', 'MPI_', 'MPICH_', 'HYDRA_', 'HYDI_')
-
-# A worker keeps one core busy with environments; threads would only compete.
-ONE_THREAD = ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')
+from agents.tools import block, channel, errors, launch, processes, wire
 
 # A worker that has not closed its environments by then is killed.
 CLOSE_SECONDS = 1.0
@@ -103,32 +89,20 @@ class ExternalProcess:
         self._spaces: tuple[gym.Space, gym.Space] | None = None
         self._busy = True  # With constructing the environments.
         self._calls = 0
+        self._number = 0  # Of the last request.
         self._close_by: float | None = None
-        self._memory = _anonymous_file(block.HEADER)
-        self._process, control, self._lifeline = _start(self._memory)
-        self._socket = control
-        self._channel = channel.Channel(control.fileno())
-        self._pidfd = _pidfd(self._process)
-        header = mmap.mmap(self._memory, block.HEADER)
-        self._current = np.frombuffer(header, np.int64, 1)
-        self._finalizer = weakref.finalize(
-            self,
-            _end,
-            self._process,
-            control,
-            [self._lifeline, self._memory, *self.descriptors()[1:]],
-        )
+        payload = _pickled(settings)
+        worker = launch.start(first)
+        self._process, self._memory = worker.process, worker.memory
+        self._channel = channel.Channel(worker.control.fileno())
+        self._pidfd = worker.pidfd
+        self._header = worker.header
+        self._finalizer = weakref.finalize(self, launch.end, worker)
         try:
-            payload = cloudpickle.dumps(settings)
-            self._channel.send_payload(channel.START, payload)
-        except ConnectionError:
-            pass  # Told by whoever asks for the spaces.
-        except Exception as error:
+            self._send(channel.START, payload)
+        except errors.EnvError:
             self.close()
-            raise errors.ConfigError(
-                f'The constructor of an environment cannot be sent to a '
-                f'process: {error}'
-            ) from error
+            raise
 
     def __len__(self) -> int:
         """The number of environments in the process."""
@@ -169,12 +143,9 @@ class ExternalProcess:
         self._found_spaces()
         message = cloudpickle.dumps((index, name, args, kwargs))
         self._require_idle()
-        self._busy = True
+        self._begin_request()
         self._calls += 1
-        try:
-            self._channel.send_payload(channel.CALL, message)
-        except ConnectionError:
-            raise self.death() from None
+        self._send(channel.CALL, message)
         promise = functools.partial(self._keep, self._calls)
         return promise() if blocking else promise
 
@@ -199,38 +170,46 @@ class ExternalProcess:
         """Set up the shared memory through which a batch uses the process."""
         found = self._found_spaces(is_cancelled)
         size = block.HEADER + block.Block.size(*found, self._count)
-        _grow(self._memory, size)
+        memory = block.grown(self._memory, size)
         self.request(channel.ATTACH)
         self._wait(is_cancelled)
-        buffer = memoryview(mmap.mmap(self._memory, size))
-        return block.Block(*found, self._count, buffer[block.HEADER :])
+        buffer = memoryview(memory)[block.HEADER :]
+        return block.Block(*found, self._count, buffer)
 
     def request(self, kind: bytes) -> None:
         """Send a request about the block; `Replies.wait` awaits the reply."""
         self._require_idle()
-        self._busy = True
+        self._begin_request()
         try:
             self._channel.send(kind)
         except ConnectionError:
             raise self.death() from None
 
-    def receive(self) -> Any:
-        """Take the reply that has arrived."""
+    def receive(self, timeout: float, deadline: float) -> Any:
+        """Take the reply that has arrived.
+
+        Args:
+            timeout: Seconds that the process has had for it.
+            deadline: When they are over, by `time.monotonic`.
+        """
         kind = self._channel.receive()
-        self._busy = False
-        if kind == channel.DONE:
-            return None
-        if kind not in (channel.RESULT, channel.REFUSED, channel.EXCEPTION):
+        if kind not in channel.REPLIES:
             raise self.death()
+        payload = b''
         try:
-            payload = self._channel.receive_payload()
-        except EOFError:
+            if kind != channel.DONE:
+                payload = self._channel.receive_payload(deadline)
+        except (EOFError, ConnectionError):
             raise self.death() from None
-        if kind == channel.RESULT:
-            return wire.loads(payload)
+        except TimeoutError:
+            raise self.timed_out(timeout) from None
+        if kind == channel.EXCEPTION:
+            self._busy = False
+            raise errors.EnvError(payload.decode())
+        self._require_answer()
         if kind == channel.REFUSED:
             raise AttributeError(payload.decode())
-        raise errors.EnvError(payload.decode())
+        return wire.loads(payload) if kind == channel.RESULT else None
 
     def descriptors(self) -> list[int]:
         """File descriptors that become readable by a reply or by death."""
@@ -238,7 +217,7 @@ class ExternalProcess:
 
     def death(self) -> errors.EnvError:
         """The error that tells how the process ended."""
-        _await_exit(self._process, CLOSE_SECONDS)
+        processes.await_exit(self._process, CLOSE_SECONDS)
         self.close()
         code = self._process.returncode
         how = (
@@ -263,8 +242,14 @@ class ExternalProcess:
         )
 
     def close(self) -> None:
-        """Close the environments and end the process, at once if it is busy."""
-        _await_exit(self._process, self.begin_close() - time.monotonic())
+        """Close the environments and end the process, at once if it is busy.
+
+        What goes wrong in there is told in a line of the standard error.
+        """
+        left = self.begin_close() - time.monotonic()
+        processes.await_exit(self._process, left)
+        if self._finalizer.alive and not self._busy:
+            self._tell_last_error()
         self._finalizer()
 
     def begin_close(self) -> float:
@@ -276,9 +261,9 @@ class ExternalProcess:
         if self._close_by is None:
             self._close_by = time.monotonic() + CLOSE_SECONDS
             if self._busy:
-                _kill_group(self._process)
+                processes.end(self._process)
             else:
-                with contextlib.suppress(ConnectionError):  # It is gone.
+                with contextlib.suppress(OSError):  # It is gone.
                     self._channel.send(channel.CLOSE)
         return self._close_by
 
@@ -292,6 +277,46 @@ class ExternalProcess:
                 self.close()
                 raise
         return self._spaces
+
+    def _begin_request(self) -> None:
+        self._busy = True
+        self._number += 1
+        self._header[block.ASKED] = self._number
+
+    def _send(self, kind: bytes, payload: bytes) -> None:
+        deadline = time.monotonic() + self._timeout
+        try:
+            self._channel.send_payload(kind, payload, deadline)
+        except ConnectionError:
+            if kind != channel.START:  # Else told by who asks for the spaces.
+                raise self.death() from None
+        except TimeoutError:
+            raise self.timed_out(self._timeout) from None
+
+    def _require_answer(self) -> None:
+        """Refuse a reply that is not to the last request."""
+        answered = int(self._header[block.ANSWERED])
+        if not self._busy or answered != self._number:
+            self.close()
+            raise errors.EnvError(
+                f'The worker process {self._process.pid} of environment '
+                f'{self.first} replied to request {answered} when the last one '
+                f'was {self._number}{"" if self._busy else ", again"}. A '
+                'process that an environment has forked may not return to '
+                'agents.'
+            )
+        self._busy = False
+
+    def _tell_last_error(self) -> None:
+        """Print why the environments could not be closed, if so."""
+        control = self._channel.descriptor
+        with contextlib.suppress(EOFError, OSError):  # As is usual.
+            if channel.is_readable(control):
+                kind = self._channel.receive()
+                if kind == channel.EXCEPTION:
+                    payload = self._channel.receive_payload(self._close_by)
+                    error = errors.in_a_line(errors.EnvError(payload.decode()))
+                    print(error, file=sys.stderr)
 
     def _keep(self, call: int) -> Any:
         """Keep the promise of a call."""
@@ -316,7 +341,7 @@ class ExternalProcess:
             )
 
     def _at_work(self) -> int:
-        return self.first + int(self._current[0])
+        return self.first + int(self._header[block.CURRENT])
 
 
 def _raise(error: errors.EnvError) -> None:
@@ -389,13 +414,15 @@ class Replies:
                     error = self._processes[late].timed_out(timeout)
                     self._give_up(late, error, bear)
             for descriptor in ready:
-                self._receive(descriptor, replies, bear)
+                self._receive(descriptor, replies, timeout, deadline, bear)
         return [replies[control] for control in self._processes]
 
     def _receive(
         self,
         descriptor: int,
         replies: dict[int, Any],
+        timeout: float,
+        deadline: float,
         bear: Callable[[errors.EnvError], None],
     ) -> None:
         control = self._control.get(descriptor)
@@ -403,11 +430,10 @@ class Replies:
             return  # That of a process which has just been given up.
         process = self._processes[control]
         try:
-            if control in replies:
-                raise process.death()  # It was done, so it is not a reply.
-            if descriptor != control and not _is_readable(control):
+            if descriptor != control and not channel.is_readable(control):
                 raise process.death()
-            replies[control] = process.receive()
+            # If it was done already, this is not a reply but raises an error.
+            replies[control] = process.receive(timeout, deadline)
         except errors.EnvError as error:
             replies.pop(control, None)
             self._give_up(control, error, bear)
@@ -436,97 +462,11 @@ def _derived(seed: int | None, number: int) -> int | None:
     return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
-def _start(memory: int) -> tuple[subprocess.Popen, socket.socket, int]:
-    """Start a worker; returns it, the socket to it and its lifeline."""
-    ours, theirs = socket.socketpair()
-    their_lifeline, our_lifeline = os.pipe()
-    environ = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(MPI_PREFIXES)
-    }
-    environ.update({key: os.environ.get(key, '1') for key in ONE_THREAD})
-    environ['PYTHONPATH'] = os.pathsep.join(
-        path or str(pathlib.Path.cwd()) for path in sys.path
-    )
-    descriptors = theirs.fileno(), their_lifeline, memory
-    # Blocked signals stay so in the child, until it can tell them itself that
-    # they are not for it: Ctrl-C is the parent's to handle.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+def _pickled(settings: dict) -> bytes:
     try:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                '-m',
-                'agents.tools.worker',
-                *map(str, descriptors),
-            ],
-            pass_fds=descriptors,
-            stdin=subprocess.DEVNULL,
-            env=environ,
-        )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        theirs.close()
-        os.close(their_lifeline)
-    return process, ours, our_lifeline
-
-
-def _end(
-    process: subprocess.Popen, control: socket.socket, descriptors: list[int]
-) -> None:
-    """Kill a process and let go of all that belongs to it."""
-    _kill_group(process)
-    control.close()
-    for descriptor in descriptors:
-        os.close(descriptor)
-
-
-def _await_exit(process: subprocess.Popen, seconds: float) -> None:
-    """Wait for the end of a process without forgetting about its group."""
-    give_up = time.monotonic() + seconds
-    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    while process.returncode is None and time.monotonic() < give_up:
-        if os.waitid(os.P_PID, process.pid, options):
-            return
-        time.sleep(0.001)
-
-
-def _kill_group(process: subprocess.Popen) -> None:
-    """Kill a process, if it is alive, and all that it has started."""
-    if process.returncode is None:  # So its number cannot be another's yet.
-        os.kill(process.pid, signal.SIGKILL)
-        # It makes its group only after a while, and dies without it until then.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _pidfd(process: subprocess.Popen) -> list[int]:
-    return [os.pidfd_open(process.pid)] if hasattr(os, 'pidfd_open') else []
-
-
-def _is_readable(descriptor: int) -> bool:
-    return bool(select.select([descriptor], [], [], 0)[0])
-
-
-def _anonymous_file(size: int) -> int:
-    """A file in memory that has no name and vanishes with its last user."""
-    if hasattr(os, 'memfd_create'):
-        descriptor = os.memfd_create('agents')
-    else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    _grow(descriptor, size)
-    return descriptor
-
-
-def _grow(descriptor: int, size: int) -> None:
-    """Make room now, rather than die from touching memory that is not there."""
-    try:
-        os.posix_fallocate(descriptor, 0, size)
-    except OSError as error:
-        raise errors.EnvError(
-            f'There are no {size:,} bytes of shared memory for the data of the '
-            f'environments: {error}. Use fewer agents or free some memory.'
+        return cloudpickle.dumps(settings)
+    except Exception as error:
+        raise errors.ConfigError(
+            f'The constructor of an environment cannot be sent to a process: '
+            f'{error}'
         ) from error

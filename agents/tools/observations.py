@@ -9,6 +9,10 @@ import numpy as np
 
 from agents.tools import nested, spaces
 
+# Numbers beyond this are refused. Statistics add up their squares over a whole
+# training, which would not fit into 32 bits.
+LARGEST = 1e15
+
 
 def zeros(space: gym.Space, rows: int) -> Any:
     """A nest of arrays for so many observations."""
@@ -39,13 +43,12 @@ class Writer:
         for mine, others in zip(self._leaves, other._leaves, strict=True):
             others[:] = mine
 
-    def first_not_finite(self) -> int | None:
-        """The first row in which a floating-point leaf is not finite."""
+    def first_beyond(self) -> tuple[int, float] | None:
+        """See the function, here for all floating-point leaves."""
         for leaf in self._leaves:
-            if leaf.dtype.kind == 'f':
-                row = first_not_finite(leaf)
-                if row is not None:
-                    return row
+            found = first_beyond(leaf) if leaf.dtype.kind == 'f' else None
+            if found is not None:
+                return found
         return None
 
     def _define(
@@ -121,11 +124,17 @@ def _leaf_writer(
     return write
 
 
-def first_not_finite(rows: np.ndarray) -> int | None:
-    finite = np.isfinite(rows)
-    if finite.all():
+def first_beyond(rows: np.ndarray) -> tuple[int, float] | None:
+    """The first number that is not finite or beyond `LARGEST`, and its row."""
+    numbers = rows.ravel()
+    # A sum of squares is soon told, and small only if all of them are.
+    if np.dot(numbers, numbers) <= LARGEST**2:
         return None
-    return int(np.argmin(finite.reshape(len(rows), -1).all(1)))
+    within = np.abs(numbers) <= LARGEST
+    if within.all():
+        return None
+    place = int(np.argmin(within))
+    return place * len(rows) // rows.size, float(numbers[place])
 
 
 def describe(value: Any) -> str:

@@ -36,11 +36,5 @@ class Restarts:
         self.count += 1
         self._tell(
             f'a worker is started anew, {self.count} of {self.budget}: '
-            f'{_summary(error)}'
+            f'{errors.in_a_line(error)}'
         )
-
-
-def _summary(error: errors.EnvError) -> str:
-    """One line for what may have a traceback."""
-    first, *others = str(error).splitlines()
-    return f'{first.rstrip(":")}: {others[-1]}' if others else first

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pytest
 
-from agents.tools import block, channel, errors
+from agents.tools import block, errors
 from agents.tools.batch_env import BatchEnv
 from agents.tools.env_slice import EnvSlice
 from agents.tools.external_process import ExternalProcess
@@ -304,18 +304,6 @@ def test_reset_of_none(combine):
     assert batch.call('episode') == [0]
 
 
-def test_step_once_is_for_environments_that_are_not_to_be_reset(combine):
-    process = ExternalProcess([functools.partial(Counting, 1)])
-    batch = combine([process])
-    batch.reset()
-    memory = process.attach()
-    process.request(channel.STEP_ONCE)
-    process._wait()
-    assert memory.reply['observ'].tolist() == [[1, 1]]
-    assert memory.reply['next_observ'].tolist() == [[1, 1]]
-    assert memory.reply['truncated'].tolist() == [1.0]
-
-
 def test_attributes_of_the_first_and_of_each(combine):
     constructors = [functools.partial(Counting, length) for length in (3, 4)]
     batch = combine(in_workers(constructors, 1))
@@ -462,7 +450,8 @@ class Replying(Counting):
         self.replies = step, reset
 
     def reset(self, *, seed=None, options=None):
-        return self.replies[1] or (np.zeros(4, np.float32), {})
+        reply = self.replies[1]
+        return (np.zeros(4, np.float32), {}) if reply is None else reply
 
     def step(self, action):
         observ = np.zeros(4, np.float32)
@@ -486,7 +475,7 @@ GOOD = np.zeros(4, np.float32)
         ((GOOD, '1', False, False, {}), 'reward should be a number'),
         ((GOOD, 0.0, 0, False, {}), 'terminated should be a bool'),
         ((GOOD, 0.0, False, None, {}), 'truncated should be a bool'),
-        ((GOOD, 0.0, False, {}), 'expected 5, got 4'),
+        ((GOOD, 0.0, False, {}), r'5 values \(observation.*, not 4, as before'),
         ((GOOD * np.nan, 0.0, False, False, {}), 'not finite'),
         ((GOOD, np.inf, False, False, {}), 'not finite'),
         ((GOOD, 1e300, False, False, {}), 'not finite'),
@@ -505,7 +494,9 @@ def test_replies_to_a_step_that_break_the_contract(combine, reply, told):
     'reply, told',
     [
         ((np.zeros(1), {}), r'gymnasium.Env.reset.*of shape \(1,\)'),
-        ((GOOD, {}, {}), 'too many values to unpack'),
+        ((GOOD, {}, {}), r'2 values \(observation, info\), not 3\.'),
+        (GOOD, 'not 1, as before Gymnasium 0.26; .* shimmy.GymV21Compat'),
+        (GOOD[:2], 'not 1, as before'),  # Which could be unpacked.
         ((GOOD * np.nan, {}), 'not finite'),
     ],
 )
@@ -570,6 +561,89 @@ def test_late_reply_is_never_taken_for_a_newer_one(combine, tmp_path):
     assert not done.exists()  # The reply will never come.
     with pytest.raises(errors.EnvError, match='has been closed'):
         batch.step([0])
+
+
+@pytest.mark.parametrize('forks', [False, True])
+def test_killed_while_idle_is_seen_at_once_when_used(combine, forks):
+    def fork():  # A child that holds the connection open.
+        if not os.fork():
+            time.sleep(5)
+            os._exit(0)
+
+    act = fork if forks else bool
+    make = functools.partial(Acting, act=act)
+    batch = combine(in_workers([Acting, make], 2))
+    batch.reset()
+    batch.step([0, 0])
+    os.kill(batch[1].call('pid'), signal.SIGKILL)
+    time.sleep(0.1)
+    used = time.monotonic()
+    with pytest.raises(errors.EnvError, match='SIGKILL while environment 1'):
+        batch.step([0, 0])
+    assert time.monotonic() < used + 1
+
+
+class Forking(Acting):
+    """Forks itself in a step; the child goes on as if it were the parent."""
+
+    def step(self, action):
+        if self.time == 1:
+            os.fork()
+        return super().step(action)
+
+
+def test_environment_that_returns_from_a_fork_twice(combine):
+    batch = combine(in_workers([Forking, Acting], 2))
+    batch.reset()
+    with pytest.raises(errors.EnvError, match='called os.fork, and both'):
+        for _ in range(100):
+            batch.step([0, 0])
+            time.sleep(1e-3)
+    assert batch._members[0]._number < 20
+
+
+class Talkative(Acting):
+    """Sends replies to the parent that nobody has asked for."""
+
+    def step(self, action):
+        delay = [0.0, 0.05][action]
+        reply = functools.partial(os.write, int(sys.argv[1]), b'd')
+        if delay:
+            threading.Timer(delay, reply).start()
+        else:
+            reply()
+        return super().step(action)
+
+
+@pytest.mark.parametrize('late', [False, True])
+def test_reply_to_another_request_is_told(combine, late):
+    batch = combine(in_workers([Acting, Talkative], 2))
+    batch.reset()
+    with pytest.raises(
+        errors.EnvError, match=r'of environment 1 replied to request \d when'
+    ):
+        for _ in range(3):
+            batch.step([late, late])
+            time.sleep(0.1)
+    with pytest.raises(errors.EnvError, match='has been closed'):
+        batch.step([late, late])
+
+
+class Unwilling:
+    """Cannot be made an array."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise MemoryError('hostile')
+
+
+def test_unreadable_result_in_a_worker_names_the_environment(combine):
+    bad = functools.partial(Replying, step=(Unwilling(), 0.0, False, False, {}))
+    batch = combine(in_workers([Replying, Replying, bad], 2))
+    batch.reset()
+    with pytest.raises(
+        errors.EnvError, match='(?s)Environment 2 .*step.*MemoryError: hostile'
+    ):
+        batch.step([0, 0, 0])
 
 
 def test_fault_within_this_process(combine):

@@ -1,7 +1,9 @@
 """Messages over a real pair of sockets."""
 
+import os
 import socket
 import threading
+import time
 import types
 
 import pytest
@@ -85,6 +87,44 @@ def test_other_end_is_gone_within_a_payload(sockets, ends):
     assert ends[1].receive() == channel.RESULT
     with pytest.raises(EOFError, match='within a message'):
         ends[1].receive_payload()
+
+
+def test_payload_that_is_not_received_in_time(ends):
+    deadline = time.monotonic() + 0.1
+    with pytest.raises(TimeoutError):
+        ends[0].send_payload(channel.CALL, bytes(5_000_000), deadline)
+    assert time.monotonic() >= deadline
+
+
+@pytest.mark.parametrize('sent', [b'', b'12', bytes(8), bytes(7) + b'99'])
+def test_payload_that_is_not_sent_in_time(sockets, ends, sent):
+    sockets[0].sendall(sent)
+    deadline = time.monotonic() + 0.1
+    if sent == bytes(8):
+        assert ends[1].receive_payload(deadline) == b''
+        return
+    with pytest.raises(TimeoutError):
+        ends[1].receive_payload(deadline)
+    assert time.monotonic() >= deadline
+
+
+def test_readable_or_gone(sockets):
+    descriptor = sockets[1].fileno()
+    assert not channel.is_readable(descriptor)
+    sockets[0].send(b'x')
+    assert channel.is_readable(descriptor)
+    os.read(descriptor, 1)
+    sockets[0].close()
+    assert channel.is_readable(descriptor)
+
+
+def test_awake_where_nothing_yields(ends, monkeypatch):
+    monkeypatch.delattr(os, 'sched_yield')
+    timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
+    timer.start()
+    monkeypatch.setattr(channel, 'AWAKE_SECONDS', 10.0)
+    assert ends[1].receive_soon() == channel.STEP
+    timer.join()
 
 
 class Yields:

@@ -99,9 +99,13 @@ BROKEN_STEPS = {
         'terminated should be a bool, not an array',
     ),
     'truncated text': (outcome(truncated='no'), 'truncated should be a bool'),
-    'four values': (outcome()[:4], 'not enough values'),
-    'six values': ((*outcome(), 0), 'too many values'),
-    'nothing': (None, 'cannot unpack'),
+    'four values': (
+        outcome()[:4],
+        r'return 5 values \(observation, reward, terminated, truncated, info\), '
+        'not 4, as before Gymnasium 0.26; wrap .* shimmy',
+    ),
+    'six values': ((*outcome(), 0), r'5 values \(.*\), not 6\. It returned'),
+    'nothing': (None, r'5 values \(.*\), not 1\. It returned'),
 }
 
 
@@ -118,6 +122,8 @@ def test_broken_step(result, message):
 
 BROKEN_RESETS = {
     'only an observation': ZEROS,
+    'only an observation of two': ZEROS[:2],
+    'a list': [ZEROS, {}],
     'three values': (ZEROS, {}, 0),
     'observation of one': (np.zeros(1), {}),
     'observation of objects': (np.zeros(4, object), {}),
@@ -131,8 +137,72 @@ def test_broken_reset(result):
     env._first = result
     envs, memory = attach(env, first=7)
     match = r'Environment 7 broke the contract of gymnasium\.Env\.reset'
-    with pytest.raises(EnvError, match=match):
+    with pytest.raises(EnvError, match=match) as raised:
         reset(envs, memory)
+    old = 'not 1, as before Gymnasium 0.26' in str(raised.value)
+    assert old == (result is None or isinstance(result, np.ndarray))
+
+
+class Unwilling:
+    """Cannot be made an array."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __array__(self, dtype=None, copy=None):
+        raise self.error
+
+    def __repr__(self):
+        raise RuntimeError('No words.')
+
+
+@pytest.mark.parametrize(
+    'error',
+    [RuntimeError, ValueError, MemoryError, KeyError, FloatingPointError],
+)
+def test_any_error_while_a_result_is_read_names_the_environment(error):
+    good = Scripted(*[outcome()] * 2)
+    for bad in (
+        Scripted(outcome(Unwilling(error('hostile')))),
+        Scripted(outcome(terminated=True), first=Unwilling(error('hostile'))),
+    ):
+        envs, memory = attach(good, bad, first=3)
+        with pytest.raises(EnvError, match='(?s)Environment 4 .*hostile'):
+            reset(envs, memory)
+            step(envs, memory)
+
+
+class Strict(Scripted):
+    """Has every oddity of a number raised as an error."""
+
+    def step(self, action):
+        np.seterr(all='raise')
+        return super().step(action)
+
+
+def test_environment_that_wants_errors_for_odd_numbers():
+    tiny = np.full(4, 1e-300)
+    rewards = Strict(outcome(reward=1e-300)), Strict(outcome(reward=1e30))
+    with np.errstate():
+        envs, memory = attach(*rewards)
+        reset(envs, memory)
+        with pytest.raises(EnvError, match='Environment 1 .* the value 1e.30'):
+            step(envs, memory)
+        assert memory.reply['reward'][0] == 0
+        with pytest.raises(
+            EnvError, match='(?s)Environment 5 .* step ret.*FloatingPointError'
+        ):
+            step_once(Strict(outcome(tiny)))
+
+
+def test_error_about_spaces_names_the_environment():
+    class Unequal(gym.spaces.Box):
+        def __eq__(self, other):
+            raise RuntimeError('hostile')
+
+    space = Unequal(-1, 1, (4,))
+    with pytest.raises(EnvError, match='(?s)Environment 2 .*spaces.*hostile'):
+        attach(Scripted(space=space), Scripted(space=space), first=2)
 
 
 NEST = spaces.Dict(
@@ -195,6 +265,34 @@ def test_numbers_that_are_not_finite(where, value):
     match = f'Environment 5 returned {what} with values that are not finite'
     with pytest.raises(EnvError, match=match):
         step(envs, memory)
+
+
+@pytest.mark.parametrize('value', [1e20, -1e20, 1.1e15])
+@pytest.mark.parametrize('what', ['a reward', 'an observation', 'a first obs'])
+def test_numbers_whose_squares_cannot_be_added_up(what, value):
+    observ = np.array([0, value, 0, 0])
+    bad = {
+        'a reward': lambda: Scripted(outcome(reward=value)),
+        'an observation': lambda: Scripted(outcome(observ)),
+        'a first obs': lambda: Scripted(first=observ),
+    }[what]()
+    envs, memory = attach(Scripted(outcome()), bad, first=3)
+    with pytest.raises(EnvError) as raised:
+        reset(envs, memory)
+        step(envs, memory)
+    told = f'Environment 4 returned {what}'
+    assert str(raised.value).startswith(told)
+    for part in (f'the value {value:g}, ', 'beyond ±1e+15', 'Scale or clip'):
+        assert part in str(raised.value)
+
+
+def test_large_numbers_are_allowed():
+    # Their squares, but not those of one, are more than the quick look allows.
+    large = Scripted(outcome(np.full(4, 9e14), 9e14))
+    envs, memory = attach(large, Scripted(outcome(np.full(4, -9e14), -9e14)))
+    reset(envs, memory)
+    reply = step(envs, memory)
+    assert reply['next_observ'][1].tolist() == [np.float32(-9e14)] * 4
 
 
 @pytest.mark.parametrize('value', [np.nan, 1e300])
@@ -288,15 +386,6 @@ def test_terminated_truncated_and_the_true_successor():
     assert reply['observ'][:, 0].tolist() == [-1, -1, -1, -1]
     resets = [sum(c[0] == 'reset' for c in env.calls) for env in scripts]
     assert resets == [1, 2, 2, 2]
-
-
-def test_without_autoreset_the_last_observation_stays():
-    env = Scripted(outcome(np.ones(4), terminated=True))
-    envs, memory = attach(env)
-    reset(envs, memory)
-    reply = step(envs, memory, autoreset=False)
-    assert reply['observ'].tolist() == [[1, 1, 1, 1]]
-    assert len(env.calls) == 2
 
 
 def test_only_marked_environments_are_reset():

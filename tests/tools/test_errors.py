@@ -17,6 +17,12 @@ def test_nearest_takes_any_iterable():
     assert "'cheetah'" in errors.nearest('cheeta', iter({'cheetah': 1}))
 
 
+def test_line_of_an_error_leaves_the_traceback_out():
+    error = errors.EnvError('It raised:\nTraceback\n  a line\nValueError: no')
+    assert errors.in_a_line(error) == 'It raised: ValueError: no'
+    assert errors.in_a_line(errors.EnvError('It died.')) == 'It died.'
+
+
 @pytest.mark.parametrize(
     'error, also',
     [

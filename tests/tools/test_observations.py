@@ -125,23 +125,24 @@ def test_values_out_of_range(space, value, found):
 
 
 @pytest.mark.filterwarnings('ignore:overflow')
-@pytest.mark.parametrize('value', [1e300, np.inf, -np.inf, np.nan])
-def test_floats_that_are_not_finite_are_found(value):
+@pytest.mark.parametrize('value', [1e300, np.inf, -np.inf, np.nan, 2e15, -2e15])
+def test_floats_that_are_not_finite_or_too_large_are_found(value):
     for space, observ in (
         (BOX, np.array([0, 0, value, 0])),
         (spaces.Dict(a=BYTES, b=BOX), {'a': [0, 0], 'b': [0, 0, 0, value]}),
         (spaces.Tuple([BOX, BOX]), (np.zeros(4), np.array([value, 0, 0, 0]))),
     ):
         write, _ = writer(space)
-        assert write.first_not_finite() is None
+        assert write.first_beyond() is None
         write.write(2, observ)
-        assert write.first_not_finite() == 2
+        expected = 2, float(np.float32(value))
+        np.testing.assert_array_equal(write.first_beyond(), expected)
 
 
 def test_bit_patterns_of_integers_are_finite():
     write, _ = writer(INTEGERS)
     write.write(0, np.array([0x7F800000, -1]))  # As floats infinite and NaN.
-    assert write.first_not_finite() is None
+    assert write.first_beyond() is None
 
 
 def test_nest():

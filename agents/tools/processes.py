@@ -1,0 +1,88 @@
+"""What is asked of the operating system about processes.
+
+Linux can do all of it. Elsewhere less of what an environment has started ends
+with its process, see the comments.
+"""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+# How often to look for processes that were started in the meantime.
+ROUNDS = 10
+
+
+def end(process: subprocess.Popen) -> None:
+    """Kill a process, if it is alive, and all that it has started."""
+    if process.returncode is not None:
+        return  # Its number may be another's by now.
+    os.kill(process.pid, signal.SIGSTOP)  # Lest it starts more of them.
+    kill_descendants(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    # It makes its group only after a while, and dies without it until then.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def await_exit(process: subprocess.Popen, seconds: float) -> None:
+    """Wait for the end of a process without forgetting about its group."""
+    give_up = time.monotonic() + seconds
+    while process.returncode is None and time.monotonic() < give_up:
+        if _has_ended(process):
+            return
+        time.sleep(0.001)
+
+
+def kill_descendants(pid: int) -> None:
+    """Kill the processes that one has started, and those that these have.
+
+    Only those whose parents are alive, or that were handed to this one when
+    they died, can be found, and only where Linux tells the children.
+    """
+    killed: set[int] = set()
+    for _ in range(ROUNDS):
+        found = _descendants(pid) - killed
+        if not found:
+            return
+        for number in found:
+            with contextlib.suppress(OSError):
+                os.kill(number, signal.SIGKILL)
+        killed |= found
+
+
+def death_descriptors(process: subprocess.Popen) -> list[int]:
+    """A descriptor that becomes readable by death, where there is such."""
+    return [os.pidfd_open(process.pid)] if hasattr(os, 'pidfd_open') else []
+
+
+def _descendants(pid: int) -> set[int]:
+    found: set[int] = set()
+    parents = [pid]
+    while parents:
+        new = _children(parents.pop()) - found
+        found |= new
+        parents += new
+    return found
+
+
+def _children(pid: int) -> set[int]:
+    """The children of all threads of a process."""
+    children: set[int] = set()
+    with contextlib.suppress(OSError):
+        for thread in pathlib.Path(f'/proc/{pid}/task').iterdir():
+            with contextlib.suppress(OSError):  # It is over.
+                children.update(
+                    map(int, (thread / 'children').read_text().split())
+                )
+    return children
+
+
+def _has_ended(process: subprocess.Popen) -> bool:
+    if not hasattr(os, 'waitid'):
+        return process.poll() is not None  # Which forgets about the group.
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, process.pid, options) is not None
