@@ -1,6 +1,8 @@
 """Environments by name and by function, in this process and in workers."""
 
 import functools
+import re
+import resource
 import sys
 
 import cloudpickle
@@ -10,7 +12,7 @@ import pytest
 
 from agents import tools
 from agents.scripts import configs, environments
-from agents.tools import errors
+from agents.tools import errors, launch
 
 
 def config(**settings):
@@ -88,6 +90,50 @@ def test_seed_depends_on_index_alone(nothing_left, start):
     assert len(np.unique(observs[0][:, 0])) == 5
     for observ in observs[1:]:
         np.testing.assert_array_equal(observ, observs[0][: len(observ)])
+
+
+@pytest.fixture
+def few_files():
+    """Allows few file descriptors."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (250, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_more_workers_than_file_descriptors(
+    nothing_left, few_files, monkeypatch
+):
+    monkeypatch.setattr(launch, 'start', None)  # It does not come to that.
+    with pytest.raises(errors.ConfigError) as caught:
+        environments.start(
+            environments.constructor(config()), 100, num_workers=80
+        )
+    message = str(caught.value)
+    needed = re.search(r'80 workers need (\d+) file desc', message)
+    assert needed and 80 * launch.DESCRIPTORS < int(needed[1]) < 80 * 6 + 250
+    assert 'may have 250' in message and f'ulimit -n {needed[1]}' in message
+    assert 'num_workers' in message
+
+
+def test_workers_of_all_batches_are_counted(few_files):
+    environments.require_descriptors([8], 8)
+    with pytest.raises(errors.ConfigError, match='80 workers need'):
+        environments.require_descriptors([8] * 10, 8)
+
+
+def test_worker_that_cannot_be_started_ends_the_others(
+    nothing_left, monkeypatch
+):
+    def fail_third(first):
+        if first == 2:
+            raise errors.EnvError('It cannot be started.')
+        return start(first)
+
+    start = launch.start
+    monkeypatch.setattr(launch, 'start', fail_third)
+    with pytest.raises(errors.EnvError, match='cannot be started'):
+        environments.start(environments.constructor(config()), 3, num_workers=3)
 
 
 def test_seeds_differ_by_run_purpose_and_session(start):

@@ -15,9 +15,9 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from agents.scripts import run_directory, settings, utility
+from agents.scripts import environments, run_directory, settings, utility
 from agents.scripts.train import train
-from agents.tools import errors, progress, saver
+from agents.tools import errors, launch, progress, saver
 from agents.tools.backend import tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')
@@ -386,6 +386,16 @@ def test_error_at_the_start_leaves_nothing(nothing_left, tiny, tmp_path):
     with pytest.raises(errors.EnvError, match='It never worked'):
         next(train(tiny(env=make), tmp_path))
     assert not (tmp_path / 'checkpoints').exists()
+
+
+def test_too_few_descriptors_are_told_before_any_worker_starts(
+    nothing_left, tiny, monkeypatch
+):
+    monkeypatch.setattr(environments, 'OTHER_DESCRIPTORS', 10**9)
+    monkeypatch.setattr(launch, 'start', None)  # It does not come to that.
+    config = tiny(num_agents=3, eval_episodes=4, num_workers=4, batch_size=5)
+    with pytest.raises(errors.ConfigError, match='7 workers need'):
+        next(train(config))
 
 
 def test_status_is_told(tiny, tmp_path):

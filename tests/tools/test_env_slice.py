@@ -101,8 +101,8 @@ BROKEN_STEPS = {
     'truncated text': (outcome(truncated='no'), 'truncated should be a bool'),
     'four values': (
         outcome()[:4],
-        r'return 5 values \(observation, reward, terminated, truncated, info\), '
-        'not 4, as before Gymnasium 0.26; wrap .* shimmy',
+        r'return 5 values \(observation, reward, terminated, truncated, '
+        r'info\), not 4, as before Gymnasium 0.26; wrap .* shimmy',
     ),
     'six values': ((*outcome(), 0), r'5 values \(.*\), not 6\. It returned'),
     'nothing': (None, r'5 values \(.*\), not 1\. It returned'),

@@ -6,6 +6,7 @@ import functools
 import gc
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ import numpy as np
 import psutil
 import pytest
 
-from agents.tools import errors
+from agents.tools import channel, errors, launch
+from agents.tools.batch_env import BatchEnv
 from agents.tools.external_process import ExternalProcess
 
 # Workers cannot import this file, so what it defines is sent to them whole.
@@ -54,6 +56,9 @@ class Scripted(gym.Env):
 
     def combine(self, *args, **kwargs):
         return {'name': self.name, 'args': args, 'kwargs': kwargs}
+
+    def large(self):
+        return np.zeros(1_000_000)
 
     def itself(self):
         return self
@@ -317,6 +322,139 @@ def test_timeout_before_the_process_is_up(start):
         start(Scripted, timeout=0.001).reset()
 
 
+LARGE = np.zeros(1_000_000)  # More than fits into the connection.
+
+
+def stop_while_sending(process):
+    """Stop a worker that has more to send than fits into the connection."""
+    while not channel.is_readable(process.descriptors()[0]):
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.kill(process.pid, signal.SIGSTOP)
+
+
+def test_stopped_while_it_sends_a_large_value(start):
+    process = start(Scripted, first=2, timeout=1.0)
+    promise = process.call('large', blocking=False)
+    stop_while_sending(process)
+    with pytest.raises(errors.EnvError, match='Environment 2 did not answer'):
+        promise()
+    assert not psutil.pid_exists(process.pid)
+
+
+def test_stopped_while_it_sends_its_spaces(start):
+    class Wide(Scripted):
+        observation_space = gym.spaces.Box(-1.0, 1.0, LARGE.shape)
+
+    process = start(Wide, first=2, timeout=2.0)
+    stop_while_sending(process)
+    with pytest.raises(errors.EnvError, match='Environment 2 did not answer'):
+        process.observation_space  # noqa: B018
+    assert not psutil.pid_exists(process.pid)
+
+
+def test_stopped_while_it_is_sent_a_large_constructor(
+    nothing_left, monkeypatch
+):
+    def stopped(first):
+        worker = start(first)
+        os.kill(worker.process.pid, signal.SIGSTOP)
+        return worker
+
+    start = launch.start
+    monkeypatch.setattr(launch, 'start', stopped)
+    make = functools.partial(Scripted, str(list(LARGE)))
+    with pytest.raises(errors.EnvError, match='Environment 2 did not answer'):
+        ExternalProcess(make, first=2, timeout=0.5)
+
+
+def test_stopped_while_it_is_sent_a_large_argument(start):
+    process = start(Scripted, first=2, timeout=1.0)
+    process.reset()
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(errors.EnvError, match='Environment 2 did not answer'):
+        process.call('combine', LARGE)
+    assert not psutil.pid_exists(process.pid)
+
+
+@pytest.fixture
+def allow_files():
+    """A function that sets how many descriptors there may be."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def allow(count):
+        if before[1] not in (-1, resource.RLIM_INFINITY) and count > before[1]:
+            pytest.skip(f'No more than {before[1]} descriptors are allowed.')
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
+
+    yield allow
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_descriptors_of_any_number(start, allow_files):
+    allow_files(2000)
+    with contextlib.ExitStack() as stack:
+        for _ in range(1100):
+            stack.enter_context(open(os.devnull))
+        process = start([Scripted] * 2)
+        assert min(process.descriptors()) > 1024
+        batch = BatchEnv([process])
+        batch.reset()
+        batch.step([0, 1])
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(errors.EnvError, match='was killed by SIGKILL'):
+            batch.step([0, 1])
+
+
+@pytest.mark.parametrize('spare', range(2, 8))
+def test_too_few_descriptors_leave_nothing(nothing_left, allow_files, spare):
+    gc.collect()
+    before = len(os.listdir('/proc/self/fd')) - 1
+    allow_files(before + spare)
+    with pytest.raises(errors.EnvError) as caught:
+        ExternalProcess(Scripted, first=3).attach()
+    allow_files(1000)
+    assert 'Too many open files' in str(caught.value)
+    del caught  # Which has the frames.
+    gc.collect()
+    assert len(os.listdir('/proc/self/fd')) - 1 == before
+
+
+def test_as_many_descriptors_as_are_said(start):
+    gc.collect()
+    before = len(os.listdir('/proc/self/fd'))
+    process = start(Scripted)
+    process.attach()
+    memory = process.attach()
+    assert memory is not None
+    assert len(os.listdir('/proc/self/fd')) - before <= launch.DESCRIPTORS
+
+
+@pytest.mark.parametrize(
+    'name', ['memfd_create', 'posix_fallocate', 'pidfd_open', 'waitid']
+)
+def test_function_that_a_system_may_lack(start, monkeypatch, name):
+    monkeypatch.delattr(os, name)
+    process = start([Scripted] * 2)
+    batch = BatchEnv([process])
+    batch.reset()
+    batch.step([0, 1])
+    batch.close()
+    assert not psutil.pid_exists(process.pid)
+    process = start(functools.partial(Scripted, step=lambda: os._exit(9)))
+    with pytest.raises(errors.EnvError, match='exited with code 9'):
+        process.step(0)
+
+
+def test_error_in_close_is_told_in_a_line(start, capfd):
+    process = start([Scripted, functools.partial(Scripted, close=raise_plain)])
+    process.reset()
+    process.close()
+    assert capfd.readouterr().err == (
+        'Environment 1 raised an error in close: ValueError: a plain mistake\n'
+    )
+
+
 def test_close_closes_the_environment(start, tmp_path):
     closed = tmp_path / 'closed'
     process = start(functools.partial(Scripted, close=closed.touch))
@@ -392,6 +530,48 @@ def test_what_an_environment_has_started_ends_with_it(start, close):
             process.step(0)
     process.close()
     assert is_over(child)
+
+
+DAEMON = """
+import os, subprocess, sys
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+with open(sys.argv[1] + '.tmp', 'w') as file:
+    file.write(str(os.getpid()))
+os.rename(sys.argv[1] + '.tmp', sys.argv[1])
+os.execlp('sleep', 'sleep', '1000')
+"""
+
+
+class Detaching(Scripted):
+    """Starts a process that detaches itself from everything."""
+
+    def __init__(self, path, **script):
+        super().__init__(**script)
+        subprocess.run([sys.executable, '-c', DAEMON, str(path)], check=True)
+        wait_for(path)
+
+
+@pytest.mark.parametrize('how', ['close', 'raise', 'exit', 'hang', 'timeout'])
+def test_detached_processes_end_with_the_worker(start, tmp_path, how):
+    path = tmp_path / 'daemon'
+    act = {'raise': raise_plain, 'exit': lambda: sys.exit(3)}.get(how, sleep)
+    close = sleep if how == 'hang' else bool
+    process = start(
+        functools.partial(Detaching, path, step=act, close=close),
+        timeout=2.0 if how == 'timeout' else 20.0,
+    )
+    process.reset()
+    daemon = psutil.Process(int(path.read_text()))
+    assert os.getsid(daemon.pid) not in (os.getsid(0), process.pid)
+    if how not in ('close', 'hang'):
+        with pytest.raises(errors.EnvError):
+            process.step(0)
+    process.close()
+    assert is_over(daemon)
 
 
 def is_over(process):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import cloudpickle
@@ -111,6 +112,38 @@ def test_same_modules_can_be_imported(start, monkeypatch, tmp_path):
     process.close()
 
 
+def test_modules_are_found_where_the_parent_finds_them(tmp_path):
+    # In the directory that one is in, a module lies about in place of another.
+    (tmp_path / 'cloudpickle.py').write_text('raise ValueError("A trap.")')
+    (tmp_path / 'json.py').write_text('raise ValueError("A trap.")')
+    (tmp_path / 'bin').mkdir()
+    program = tmp_path / 'bin' / 'program.py'
+    program.write_text(
+        textwrap.dedent("""
+            import sys
+            from agents.tools.external_process import ExternalProcess
+            from agents.tools.mock_environment import MockEnvironment
+
+            class Env(MockEnvironment):
+                def path(self):
+                    return sys.path
+
+            sys.path.append('/nowhere/Pfäde')
+            process = ExternalProcess(Env)
+            assert process.call('path') == sys.path, process.call('path')
+        """)
+    )
+    result = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, '')
+
+
 def test_stays_on_its_core(start):
     core = max(os.sched_getaffinity(0))
     assert start(core=core).call('cores') == [core]
@@ -208,6 +241,84 @@ def test_nothing_survives_a_killed_parent(parent, nothing_left):
         assert len(pids) == 6 and all(is_alive(pid) for pid in pids)
         process.kill()
     assert_over_soon(pids)
+
+
+@pytest.fixture
+def lacking(tmp_path, monkeypatch):
+    """Lets programs lack what other systems do."""
+    (tmp_path / 'sitecustomize.py').write_text(
+        'import ctypes, fcntl, os\n'
+        'del fcntl.F_SETSIG, os.sched_setaffinity\n'
+        'ctypes.CDLL = lambda *args: object()\n'
+    )
+    monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+
+
+def test_functions_that_a_system_may_lack(start, lacking):
+    process = start(core=0)
+    assert 'sitecustomize' in process.call('modules')
+    assert process.call('group') == process.pid
+
+
+CLOSING = """
+    import os, sys, time
+    import gymnasium as gym
+    import numpy as np
+    from agents.tools.external_process import ExternalProcess
+
+    class Env(gym.Env):
+        observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        action_space = gym.spaces.Discrete(4)
+
+        def step(self, action):
+            print(os.getpid(), flush=True)
+            os.closerange(0, 1000)
+            time.sleep(1000)
+
+    process = ExternalProcess(Env)
+    process.step(0)
+"""
+
+
+def test_worker_that_closed_its_descriptors_ends_with_its_parent(
+    tmp_path, nothing_left
+):
+    path = tmp_path / 'parent.py'
+    path.write_text(textwrap.dedent(CLOSING))
+    command = [sys.executable, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        pid = int(process.stdout.readline())
+        time.sleep(0.2)
+        assert is_alive(pid)
+        process.kill()
+    assert_over_soon([pid])
+
+
+def test_parent_that_is_gone_before_its_worker_is_up(tmp_path, nothing_left):
+    path = tmp_path / 'parent.py'
+    path.write_text(
+        'import os\n'
+        'from agents.tools.external_process import ExternalProcess\n'
+        'pids = [ExternalProcess(dict)._process.pid for _ in range(5)]\n'
+        'print(pids, flush=True)\n'
+        'os.kill(os.getpid(), 9)\n'
+    )
+    result = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, check=False
+    )
+    assert_over_soon(json.loads(result.stdout))
+
+
+def test_worker_that_a_thread_started_outlives_the_thread(nothing_left):
+    started = []
+    thread = threading.Thread(
+        target=lambda: started.append(ExternalProcess(Witness))
+    )
+    thread.start()
+    thread.join()
+    assert started[0].call('group') == started[0].pid
+    started[0].close()
 
 
 def test_nothing_survives_a_parent_that_forgets_to_close(parent, nothing_left):
