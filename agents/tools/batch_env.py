@@ -74,8 +74,10 @@ class BatchEnv:
         ends = [*itertools.accumulate(map(len, self._members), initial=0)]
         self._rows = [slice(*pair) for pair in itertools.pairwise(ends)]
         try:
+            self._blocks = [
+                self._attach(place) for place in range(len(ends) - 1)
+            ]
             spaces.require_equal(zip(ends, self._members, strict=False))
-            self._blocks = [_attach(member) for member in self._members]
             self._rounds = self._define_rounds()
         except BaseException:
             self.close()
@@ -218,6 +220,22 @@ class BatchEnv:
             return [Replies([process]) for process in external]
         return [Replies(external)] if external else []
 
+    def _attach(self, place: int) -> block.Block:
+        """Set up the memory of a member, which has then been constructed."""
+        member = self._members[place]
+        if isinstance(member, env_slice.EnvSlice):
+            found = member.observation_space, member.action_space
+            own = block.Block(*found, len(member))
+            member.attach(own)
+            return own
+        while True:
+            try:
+                return member.attach()
+            except errors.WorkerDied as error:  # Others would happen again.
+                self._restarts.spend(error)
+                member = member.anew(self._restarts.count)
+                self._members[place] = member
+
     def _start_anew(self, failed: ExternalProcess) -> int:
         """Put a new process into the place of one that failed, and reset it.
 
@@ -343,12 +361,3 @@ def _members(envs: Sequence[gym.Env | Member]) -> list[Member]:
 
 def _same(env: gym.Env) -> gym.Env:
     return env
-
-
-def _attach(member: Member) -> block.Block:
-    if isinstance(member, ExternalProcess):
-        return member.attach()
-    found = member.observation_space, member.action_space
-    own = block.Block(*found, len(member))
-    member.attach(own)
-    return own

@@ -21,6 +21,10 @@ class EnvError(UserError, RuntimeError):
     """An environment raised, died, hung or broke its contract."""
 
 
+class WorkerDied(EnvError):
+    """A worker process ended by itself, whatever its environment did."""
+
+
 class Cancelled(UserError):
     """Stepping was called off from outside, for example by Ctrl-C."""
 

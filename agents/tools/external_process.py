@@ -215,7 +215,7 @@ class ExternalProcess:
         """File descriptors that become readable by a reply or by death."""
         return [self._channel.descriptor, *self._pidfd]
 
-    def death(self) -> errors.EnvError:
+    def death(self) -> errors.WorkerDied:
         """The error that tells how the process ended."""
         processes.await_exit(self._process, CLOSE_SECONDS)
         self.close()
@@ -225,7 +225,7 @@ class ExternalProcess:
             if code < 0
             else f'exited with code {code}'
         )
-        return errors.EnvError(
+        return errors.WorkerDied(
             f'The worker process {self._process.pid} {how} while environment '
             f'{self._at_work()} was at work.'
         )

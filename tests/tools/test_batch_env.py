@@ -897,6 +897,24 @@ def test_errors_while_starting_anew_use_the_budget(combine, tmp_path, moment):
     assert restarts.count == 4
 
 
+def test_worker_that_dies_while_it_starts_is_started_anew(combine):
+    processes = in_workers([Acting] * 2, 2)
+    os.kill(processes[1].pid, signal.SIGKILL)
+    restarts = Restarts(1)
+    batch = combine(processes, restarts=restarts)
+    batch.reset()
+    batch.step([0, 0])
+    assert restarts.count == 1
+
+
+def test_mistake_at_the_start_is_not_tried_again(combine):
+    processes = in_workers([raise_plain], 1)
+    restarts = Restarts(9)
+    with pytest.raises(errors.EnvError, match='a plain mistake'):
+        combine(processes, restarts=restarts)
+    assert restarts.count == 0
+
+
 def test_environments_of_this_process_are_not_started_anew(combine):
     restarts = Restarts(4)
     batch = combine([Acting(act=raise_plain)], restarts=restarts)
