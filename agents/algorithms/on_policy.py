@@ -31,8 +31,6 @@ SUMMARY_STEPS = 4096
 # How many gradients in a row may be useless.
 MAX_SKIPPED = 20
 
-SCHEDULES = 'constant', 'linear'
-
 
 class Networks(NamedTuple):
     """The two networks of an algorithm; see `agents.scripts.networks`."""
@@ -89,7 +87,6 @@ class OnPolicy(Algorithm):
         critic_device: str | None = None,
     ):
         super().__init__()
-        errors.require_choice('learning_rate_schedule', SCHEDULES, config)
         self.config = config
         self.policy = policy.define(
             networks.policy, observ_space, action_space, config
@@ -387,30 +384,6 @@ class OnPolicy(Algorithm):
             'learning_rate': self.config.learning_rate
             * self.learning_rate_scale(rollout),
         }
-
-
-def require_minibatches(name: str, network: Any, config: AttrDict) -> None:
-    """Refuse a size of minibatches that a rollout cannot be divided into.
-
-    Args:
-        name: The setting that has the size.
-        network: The network to be trained on minibatches.
-        config: Settings.
-    """
-    size, steps, agents = config[name], config.update_every, config.num_agents
-    if size < 1 or steps * agents % size:
-        raise errors.ConfigError(
-            f'A rollout of num_agents={agents} × update_every={steps} = '
-            f'{steps * agents} rows cannot be divided into minibatches of '
-            f'{name}={size}. Choose a divisor, such as '
-            f'{math.gcd(steps * agents, max(size, 1))}.'
-        )
-    if sequences.is_recurrent(network) and size % steps:
-        raise errors.ConfigError(
-            f'A recurrent network is trained on whole sequences, so {name}='
-            f'{size} has to be a multiple of update_every={steps}, such as '
-            f'{steps}.'
-        )
 
 
 def _optimizer(

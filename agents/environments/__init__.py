@@ -18,8 +18,12 @@ ENVIRONMENTS = {
 }
 
 
+def require_known(name: str) -> None:
+    errors.require_known('environment in the graph', name, ENVIRONMENTS)
+
+
 def find(name: str) -> type:
     """The class of an environment."""
-    errors.require_known('environment in the graph', name, ENVIRONMENTS)
+    require_known(name)
     module, _, kind = ENVIRONMENTS[name].partition('.')
     return getattr(importlib.import_module(f'{__name__}.{module}'), kind)

@@ -1,17 +1,24 @@
 """What a run tells its user on the terminal."""
 
+import contextlib
 import io
 import os
 import sys
+import threading
 import time
-from typing import TextIO
+from collections.abc import Iterator
+from typing import Any, TextIO
 
-# Seconds between two renewals of the live line.
+# Seconds between two renewals of the live line, and after which it tells what
+# takes so long.
 RENEW_SECONDS = 0.2
+BUSY_SECONDS = 1.0
 
 
 class Console:
     """Prints lines, and one that is renewed if the output is a terminal.
+
+    As a context it also counts the seconds of what takes long.
 
     Args:
         stream: Where to print to; None is nowhere.
@@ -22,20 +29,54 @@ class Console:
         self._terminal = stream is not None and stream.isatty()
         self._live = ''
         self._renewed = 0.0
+        self._busy: tuple[str, str, float] | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._ticker: threading.Thread | None = None
+
+    def __enter__(self) -> 'Console':
+        if self._terminal:
+            self._ticker = threading.Thread(target=self._tick, daemon=True)
+            self._ticker.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._ended.set()
+        if self._ticker:
+            self._ticker.join()
 
     def say(self, topic: str, text: str) -> None:
         """Print a line that stays."""
-        self._erase()
-        self._print(f'{topic:<11}{text}\n')
+        with self._lock:
+            self._erase()
+            self._print(f'{topic:<11}{text}\n')
 
     def live(self, topic: str, text: str) -> None:
         """Print a line that the next one replaces; not without a terminal."""
         now = time.monotonic()
         if self._terminal and now - self._renewed > RENEW_SECONDS:
-            self._renewed = now
-            self._erase()
-            self._live = f'{topic:<11}{text}'
-            self._print(self._live)
+            with self._lock:
+                self._renewed = now
+                self._erase()
+                self._live = f'{topic:<11}{text}'
+                self._print(self._live)
+
+    @contextlib.contextmanager
+    def busy(self, topic: str, text: str) -> Iterator[None]:
+        """Tell in the live line what goes on, if it takes long."""
+        self._busy = topic, text, time.monotonic()
+        try:
+            yield
+        finally:
+            self._busy = None
+
+    def _tick(self) -> None:
+        while not self._ended.wait(BUSY_SECONDS):
+            if busy := self._busy:
+                topic, text, since = busy
+                seconds = time.monotonic() - since
+                if seconds >= BUSY_SECONDS:
+                    self.live(topic, f'{text}, {seconds:.0f} s')
 
     def _erase(self) -> None:
         if self._live:
@@ -47,9 +88,10 @@ class Console:
             try:
                 self._stream.write(text)
                 self._stream.flush()
-            except BrokenPipeError:
-                # The reader is gone, as `| tee` is by Ctrl-C. From now on this
-                # goes nowhere, and so does what Python has still to write.
+            except OSError:
+                # The reader is gone, as `| tee` is by Ctrl-C, or the terminal.
+                # From now on this goes nowhere, and so does what Python has
+                # still to write.
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, self._stream.fileno())
                 os.close(nowhere)
@@ -59,6 +101,12 @@ def on_terminal() -> Console:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors='replace')  # Not all terminals have ×.
     return Console(sys.stdout)
+
+
+def complain(text: str) -> None:
+    """Print an error, unless there is nobody to read it any more."""
+    with contextlib.suppress(OSError):
+        print(f'error: {text}', file=sys.stderr, flush=True)
 
 
 def silent() -> Console:

@@ -26,16 +26,25 @@ from agents.tools.external_process import ExternalProcess
 # Before the name of an environment that is written in TensorFlow.
 IN_GRAPH = 'in_graph:'
 
-# What environments of Gymnasium need beside it, by where they are.
+# What environments of Gymnasium need beside it, by where they are: the package
+# and the name by which pip installs it along with Gymnasium.
 PACKAGES = {
-    'gymnasium.envs.mujoco': 'mujoco',
-    'gymnasium.envs.box2d': 'Box2D',
-    'gymnasium.envs.phys2d': 'jax',
-    'gymnasium.envs.tabular': 'jax',
+    'gymnasium.envs.mujoco': ('mujoco', 'mujoco'),
+    'gymnasium.envs.box2d': ('Box2D', 'box2d'),
+    'gymnasium.envs.phys2d': ('jax', 'jax'),
+    'gymnasium.envs.tabular': ('jax', 'jax'),
 }
 
-# What may become of observations beyond the bounds of their space.
-BOUNDS = 'ignore', *wrappers.BoundObserv.CHOICES
+# Said of environments that others register.
+OTHERS = (
+    'What another package registers is named as module:Id, such as '
+    'ale_py:ALE/Pong-v5.'
+)
+
+NO_VECTORS = (
+    'is a vector of environments already, which is not supported yet. Give '
+    'one that is alone; num_agents of them are stepped in parallel.'
+)
 
 # File descriptors that the rest of the program needs.
 OTHER_DESCRIPTORS = 100
@@ -55,7 +64,6 @@ def constructor(
     kwargs = dict(config.env_kwargs)
     if is_native(config):
         return functools.partial(_make, _as_gym(config), {}, config.max_length)
-    errors.require_choice('observ_bounds', BOUNDS, config)
     if render_mode:
         _require_rendering(config.env)
         kwargs['render_mode'] = render_mode
@@ -76,13 +84,22 @@ def is_native(config: AttrDict) -> bool:
     return issubclass(config.env, contract.NativeEnv)
 
 
-def native(config: AttrDict) -> Any:
-    """Make the environment of a configuration that is written in TensorFlow."""
+def require(config: AttrDict) -> None:
+    """Refuse an environment that there is not; makes none."""
+    if not is_native(config):
+        constructor(config)
+        return
     if config.observ_bounds != 'ignore':
         raise errors.ConfigError(
             "The setting 'observ_bounds' is for environments in processes; "
             'nothing comes between one in the graph and its policy.'
         )
+    if isinstance(config.env, str):
+        registry.require_known(config.env.removeprefix(IN_GRAPH))
+
+
+def native(config: AttrDict) -> Any:
+    """Make the environment of a configuration that is written in TensorFlow."""
     kind = config.env
     if isinstance(kind, str):
         kind = registry.find(kind.removeprefix(IN_GRAPH))
@@ -197,7 +214,10 @@ def _make_limited(
     """Make an environment that truncates its episodes."""
     if callable(env):
         _quiet_mujoco()
-        return wrappers.LimitDuration(env(**kwargs), max_length)
+        made = env(**kwargs)
+        if isinstance(made, gym.vector.VectorEnv):
+            raise errors.EnvError(f'What {_name(env)} makes {NO_VECTORS}')
+        return wrappers.LimitDuration(made, max_length)
     if 'mujoco' in str(env.entry_point):
         importlib.import_module('mujoco')
     if 'gymnasium.envs.mujoco' in str(env.entry_point):
@@ -237,19 +257,24 @@ def _quiet_mujoco() -> None:
 def _spec(name: str) -> gym.envs.registration.EnvSpec:
     """Look up a name, or `module:name` after importing the module."""
     module, _, registered = name.rpartition(':')
+    if module == 'envpool':
+        raise errors.ConfigError(f'The environment {name!r} {NO_VECTORS}')
     try:
         if module:
             importlib.import_module(module)
         spec = gym.spec(registered)
-    except ImportError as error:
+    except gym.error.Error as error:
+        near = errors.nearest(registered, gym.registry)
+        reason = str(error).rstrip('.?') + ('?' if '?' in str(error) else '.')
+        raise errors.ConfigError(
+            f'There is no environment {name!r}{near} {reason} {OTHERS}'
+        ) from error
+    except Exception as error:
         raise errors.ConfigError(
             f'The environment {name!r} cannot be imported: {error}.'
         ) from error
-    except gym.error.Error as error:
-        near = errors.nearest(registered, gym.registry)
-        raise errors.ConfigError(
-            f'There is no environment {name!r}{near} {error}'
-        ) from error
+    if spec.entry_point is None:
+        raise errors.ConfigError(f'The environment {name!r} {NO_VECTORS}')
     _require_installed(spec)
     return spec
 
@@ -257,15 +282,19 @@ def _spec(name: str) -> gym.envs.registration.EnvSpec:
 def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
     """Refuse an environment that lacks a package before workers are started."""
     module = str(spec.entry_point).partition(':')[0]
-    needed = [package for place, package in PACKAGES.items() if place in module]
+    needed = {
+        package: f": pip install 'gymnasium[{extra}]'"
+        for place, (package, extra) in PACKAGES.items()
+        if place in module
+    }
     if isinstance(spec.entry_point, str):
-        needed.append(module.partition('.')[0])
-    for package in needed:
+        needed[module.partition('.')[0]] = '.'
+    for package, remedy in needed.items():
         found = sys.modules.get(package) or importlib.util.find_spec(package)
         if found is None:
             raise errors.ConfigError(
                 f'The environment {spec.id!r} needs the package {package!r}, '
-                'which is not installed.'
+                f'which is not installed{remedy}'
             )
 
 
@@ -279,8 +308,14 @@ def _require_rendering(env: Any) -> None:
         if 'render_mode' not in parameters and not any(
             parameter.kind == keywords for parameter in parameters.values()
         ):
-            name = getattr(env, '__name__', env)
             raise errors.EnvError(
-                f'{name} takes no argument render_mode, by which environments '
-                'are asked for frames, so there is no video.'
+                f'{_name(env)} takes no argument render_mode, by which '
+                'environments are asked for frames, so there is no video. Add '
+                'render_mode=None to its arguments and pass it on to the '
+                'environment, whose render() returns frames if it is '
+                '"rgb_array".'
             )
+
+
+def _name(env: Any) -> str:
+    return getattr(env, '__name__', str(env))

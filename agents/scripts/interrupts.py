@@ -1,31 +1,65 @@
-"""Ctrl-C and SIGTERM, heard even while the graph is running."""
+"""Ctrl-C, SIGTERM and SIGHUP, heard whatever is running."""
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
+from typing import TextIO
 
-SIGNALS = signal.SIGINT, signal.SIGTERM
+# Of a terminal that is closed there is a signal on most systems, not on all.
+NAMES = 'SIGINT', 'SIGTERM', 'SIGHUP'
+SIGNALS = tuple(
+    getattr(signal, name) for name in NAMES if hasattr(signal, name)
+)
+
+# Seconds after which is said what keeps the main thread from stopping.
+PATIENCE = 1.0
+
+# Seconds to wait for somebody to read what is said.
+TELL_SECONDS = 0.5
+
+
+def end_silently() -> None:
+    """Let Ctrl-C end this process without a traceback, as long as it starts.
+
+    To be called by commands before they import what takes long.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Interrupts:
-    """A context in which a signal calls a function, and a second one exits.
+    """A context in which a signal stops what is going on, and a second exits.
 
-    Python runs the handler of a signal only when the main thread is back from
-    the graph, which may take as long as a rollout. A thread of its own learns
-    of it at once.
+    The first raises KeyboardInterrupt in the main thread where that runs
+    Python, and calls functions from a thread of its own, which learns of it
+    even while the main thread is in a compiled program. A SIGHUP that is
+    ignored, as by nohup, stays so.
 
-        with Interrupts() as interrupts:
-            interrupts.call(batch_env.cancel)
+        with Interrupts('saving') as signals:
+            signals.call(batch_env.cancel)
+            with signals.during('finishing the update', hold=True):
+                update()
+
+    Outside of the context no signal is heard, and all of it does nothing.
+
+    Args:
+        aim: What is going to be done at a signal, to be said.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, aim: str = 'stopping'):
         self.signal: int | None = None
+        self.raised = False
+        self._aim = aim
+        self._doing = ''
+        self._held = False
+        self._told = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
-        self._read, self._write = os.pipe()
+        self._last: list[Callable[[], None]] = []
         self._before: dict = {}
 
     def call(self, callback: Callable[[], None]) -> None:
@@ -34,14 +68,49 @@ class Interrupts:
         if self.signal is not None:
             callback()
 
+    def call_last(self, callback: Callable[[], None]) -> None:
+        """Call a function at the second signal, before the process ends."""
+        self._last.append(callback)
+
+    def cancel(self) -> None:
+        """Call the functions that a signal calls."""
+        for callback in self._callbacks:
+            callback()
+
+    @contextlib.contextmanager
+    def during(self, doing: str, hold: bool = False) -> Iterator[None]:
+        """Do what cannot be interrupted, at least not where it is compiled.
+
+        Args:
+            doing: What is said if it goes on after a signal.
+            hold: Whether the signal is not to raise anything before the end,
+                as what is done must not be left half done.
+        """
+        self._doing, self._held = doing, hold
+        try:
+            yield
+        finally:
+            self._doing, self._held = '', False
+        if self.signal is not None:
+            self._raise()
+
+    def disarm(self) -> None:
+        """Raise nothing from now on, since the end has begun."""
+        self.raised = True
+        if self.signal is not None:
+            self._told.wait(2 * TELL_SECONDS)  # It is said before what follows.
+
     def __enter__(self) -> 'Interrupts':
+        self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         for number in SIGNALS:
-            self._before[number] = signal.signal(number, lambda *_: None)
+            if number == signal.SIGINT or _is_heard(number):
+                self._before[number] = signal.signal(number, self._handle)
         self._wakeup = signal.set_wakeup_fd(
             self._write, warn_on_full_buffer=False
         )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
         return self
 
     def __exit__(
@@ -50,26 +119,65 @@ class Interrupts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.disarm()
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         os.close(self._write)  # Ends the thread.
+        self._listener.join()
+
+    def _handle(self, number: int, frame: object) -> None:
+        """In the main thread, as soon as that runs Python."""
+        self.signal = self.signal or number
+        if not self._held:
+            self._raise()
+
+    def _raise(self) -> None:
+        if not self.raised:
+            self.raised = True
+            raise KeyboardInterrupt
 
     def _listen(self) -> None:
-        while number := os.read(self._read, 1):
-            if number[0] not in SIGNALS:
-                continue
-            if self.signal is not None:  # Workers die with their parent.
-                with contextlib.suppress(OSError):
-                    print(' Not saved.', file=sys.stderr, flush=True)
-                os._exit(128 + number[0])
-            self.signal = number[0]
-            name = signal.Signals(self.signal).name
-            # The reader may be gone, as `| tee` is by the same Ctrl-C.
-            with contextlib.suppress(OSError):
-                print(
-                    f'\n{name}: saving; once more to exit at once.', flush=True
-                )
-            for callback in self._callbacks:
+        number = self._next()
+        if number:
+            self.signal = self.signal or number
+            name = signal.Signals(number).name
+            _tell(f'\n{name}: {self._aim}; once more to exit at once.')
+            self._told.set()
+            self.cancel()
+            again, _, _ = select.select([self._read], [], [], PATIENCE)
+            if self._doing and not again:
+                _tell(f'{"":<11}{self._doing} first')
+            number = self._next()
+        if number:  # Workers die with their parent.
+            for callback in self._last:
                 callback()
+            _tell(' Ended at once.', sys.stderr)
+            os._exit(128 + number)
         os.close(self._read)
+
+    def _next(self) -> int | None:
+        """Wait for the next signal; None if there is none before the end."""
+        while number := os.read(self._read, 1):
+            if number[0] in self._before:
+                return number[0]
+        return None
+
+
+def _is_heard(number: int) -> bool:
+    return signal.getsignal(number) != signal.SIG_IGN
+
+
+def _tell(text: str, stream: TextIO | None = None) -> None:
+    """Print a line, but do not wait for long for somebody to read it."""
+
+    def write() -> None:
+        # The reader may be gone, as `| tee` is by the same Ctrl-C.
+        with contextlib.suppress(OSError, ValueError):
+            to = stream or sys.stdout
+            to.write(f'{text}\n')
+            to.flush()
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    thread.join(TELL_SECONDS)

@@ -1,18 +1,8 @@
 """What a configuration amounts to, in numbers."""
 
 import dataclasses
-from typing import Any
 
-from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-
-POSITIVE = (
-    'max_length', 'num_agents', 'steps', 'update_every', 'eval_every',
-    'eval_episodes', 'checkpoint_every', 'worker_timeout', 'learning_rate',
-    'init_std', 'recurrent_units', 'update_epochs', 'value_epochs',
-)  # fmt: skip
-
-FRACTIONS = 'discount', 'gae_lambda'
 
 # Steps of a call at most, so that it does not take long to be interrupted.
 CALL_STEPS = 32_768
@@ -69,23 +59,6 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
         in_graph: Whether the environments are in the graph, so that a program
             can comprise several updates.
     """
-    for name in POSITIVE:
-        if name in config:
-            _require_positive(name, config[name])
-    for name in FRACTIONS:
-        _require_fraction(name, config[name])
-    if config.num_workers is not None:
-        _require_positive('num_workers', config.num_workers)
-    restarts = config.worker_restarts
-    if not (isinstance(restarts, int) and restarts >= 0):
-        raise errors.ConfigError(
-            "The setting 'worker_restarts' has to be a number from 0, not "
-            f'{restarts}.'
-        )
-    if not 0 <= config.seed < 2**32:
-        raise errors.ConfigError(
-            f'The seed has to be from 0 to 2³² - 1, not {config.seed}.'
-        )
     rollout = config.num_agents * config.update_every
     updates = max(1, round(config.steps / rollout))
     cycles = max(1, round(updates * rollout / max(config.eval_every, rollout)))
@@ -100,20 +73,6 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
         evaluation=config.eval_episodes * config.max_length,
         cycles=cycles,
     )
-
-
-def _require_positive(name: str, value: Any) -> None:
-    if not (isinstance(value, (int, float)) and value > 0):
-        raise errors.ConfigError(
-            f'The setting {name!r} has to be positive, not {value}.'
-        )
-
-
-def _require_fraction(name: str, value: Any) -> None:
-    if not (isinstance(value, (int, float)) and 0 <= value <= 1):
-        raise errors.ConfigError(
-            f'The setting {name!r} has to be from 0 to 1, not {value}.'
-        )
 
 
 def _updates_together(rollout: int, updates: int) -> int:

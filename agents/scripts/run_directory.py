@@ -126,6 +126,14 @@ def _made(path: pathlib.Path) -> Iterator[pathlib.Path]:
         _remove_empty(made)
 
 
+def remove_unused(directory: pathlib.Path) -> None:
+    """Remove the directory of a run that has nothing but its lock."""
+    with contextlib.suppress(OSError):
+        if set(os.listdir(directory)) <= {LOCK}:
+            (directory / LOCK).unlink(missing_ok=True)
+            directory.rmdir()
+
+
 def _remove_empty(directories: Sequence[pathlib.Path]) -> None:
     """Remove directories, each before the one that it is in."""
     for directory in directories:

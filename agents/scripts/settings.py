@@ -1,6 +1,5 @@
 """Configurations by name, by file, from the command line and on the disk."""
 
-import argparse
 import functools
 import importlib.util
 import inspect
@@ -16,20 +15,24 @@ from typing import Any
 import cloudpickle
 import ruamel.yaml
 
-from agents.algorithms import ALGORITHMS
-from agents.scripts import configs, environments
+from agents.scripts import checks, configs, environments
 from agents.tools import errors, files
 from agents.tools.attr_dict import AttrDict
 
 CONFIG_FILE = 'config.yaml'
 
-# What the settings are that are None by default, by example.
-OPTIONAL = {
-    'num_workers': 4,
-    'network': 'recurrent_gaussian',
-    'value_learning_rate': 1e-3,
-    'value_clip': 0.2,
-    'kl_stop': 0.03,
+# Settings that the sizes of what a run saves follow from, or its place within
+# them; some of them for networks of one kind alone.
+SIZES = {
+    'algorithm': '',
+    'network': '',
+    'num_agents': '',
+    'update_every': '',
+    'normalize_observ': '',
+    'policy_layers': '',
+    'value_layers': '',
+    'recurrent_units': 'recurrent_',
+    'convolution_filters': 'convolutional_',
 }
 
 # Settings that may name code; all others are looked up among what there is.
@@ -69,7 +72,7 @@ def config_names() -> list[str]:
 def override(config: AttrDict, settings: Sequence[str]) -> AttrDict:
     """Replace values of a configuration by `key=value` texts.
 
-    A value is read as YAML and has to have the type of the default.
+    A value is read as YAML and has to be one that the setting may have.
     """
     changes = {}
     for setting in settings:
@@ -79,16 +82,9 @@ def override(config: AttrDict, settings: Sequence[str]) -> AttrDict:
                 f'Expected --set key=value, not --set {setting}.'
             )
         errors.require_known('setting', key, sorted(config))
-        changes[key] = _typed(key, _parse(text, f'The value of {key}'), config)
-    changed = config.copy(**changes)
-    lacking = sorted(set(_defaults(changed)) - set(changed))
-    if lacking:
-        raise errors.ConfigError(
-            f'The config is not made for the algorithm {changed.algorithm!r}, '
-            f'it lacks {", ".join(lacking)}. Write one from '
-            f'configs.{changed.algorithm}().'
-        )
-    return changed
+        value = _parse(text, f'The value of {key}')
+        changes[key] = checks.parse_value(key, value, config[key])
+    return config.copy(**changes)
 
 
 def save_config(
@@ -150,7 +146,7 @@ def restored(
         unused: Settings that are not going to be used, whatever they are.
     """
     saved = load_config(directory)
-    config = _defaults(saved) if config is None else config
+    config = checks.defaults(saved) if config is None else config
     given = override(config, changes) if changes else config
     values = {}
     for key, value in _known(saved, config, directory).items():
@@ -166,31 +162,19 @@ def restored(
     return config.copy(**values)
 
 
-def add_set(parser: argparse.ArgumentParser) -> None:
-    """Add the option that replaces settings, see `override`."""
-    parser.add_argument(
-        '--set',
-        action='append',
-        default=[],
-        metavar='KEY=VALUE',
-        help='replace a setting of the config; repeatable',
-    )
-
-
-def add_env_processes(parser: argparse.ArgumentParser) -> None:
-    """Add the options that decide where environments are stepped."""
-    parser.add_argument(
-        '--env_processes',
-        action='store_true',
-        default=True,
-        help='step environments in worker processes (the default)',
-    )
-    parser.add_argument(
-        '--noenv_processes',
-        action='store_false',
-        dest='env_processes',
-        help='step them in this process',
-    )
+def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
+    """Refuse to go on with settings that do not fit what a run has saved."""
+    saved = load_config(directory)
+    for key, kind in SIZES.items():
+        if kind and not str(config.network).startswith((kind, '<')):
+            continue
+        old, new = saved.get(key), _plain(config.get(key))
+        if key in saved and old != new:
+            raise errors.ConfigError(
+                f'{directory} has learnt with {key}={old}, which what it saved '
+                f'depends on, so that it cannot go on with {key}={new}. Leave '
+                f'{key} as it was, or begin a new run.'
+            )
 
 
 def has_function(value: Any) -> bool:
@@ -297,14 +281,6 @@ def _raised(path: pathlib.Path, error: Exception) -> errors.ConfigError:
     )
 
 
-def _defaults(config: Mapping[str, Any]) -> AttrDict:
-    """The defaults that belong to the algorithm of a configuration."""
-    algorithm = config.get('algorithm')
-    if algorithm in ALGORITHMS:
-        return getattr(configs, algorithm)()
-    return configs.default()
-
-
 def _known(saved: AttrDict, config: AttrDict, directory: pathlib.Path) -> dict:
     """Check the settings of a file against those that there are."""
     unknown = sorted(set(saved) - set(config))
@@ -314,38 +290,11 @@ def _known(saved: AttrDict, config: AttrDict, directory: pathlib.Path) -> dict:
             f'not know: {", ".join(unknown)}.'
         )
     return {
-        key: value if has_function(value) else _typed(key, value, config)
+        key: value
+        if has_function(value)
+        else checks.parse_value(key, value, config[key])
         for key, value in saved.items()
     }
-
-
-def _typed(key: str, value: Any, config: AttrDict) -> Any:
-    """Check a value against the default, or else what it replaces."""
-    default = {**config, **_defaults(config)}[key]
-    example = OPTIONAL.get(key) if default is None else default
-    if value is None and None in (default, config[key]):
-        return value
-    if example is None:
-        return value
-    value = _converted(value, example)
-    fits = type(value) is type(example)
-    if fits and example and isinstance(example, list):
-        fits = all(type(part) is type(example[0]) for part in value)
-    if not fits:
-        raise errors.ConfigError(
-            f'The setting {key!r} is of type {type(example).__name__}, for '
-            f'example {example!r}; {value!r} is not.'
-        )
-    return value
-
-
-def _converted(value: Any, example: Any) -> Any:
-    """The number that was meant, such as an integer by 1e6."""
-    if isinstance(example, float) and type(value) is int:
-        return float(value)
-    if isinstance(example, int) and isinstance(value, float) and value % 1 == 0:
-        return int(value)
-    return value
 
 
 def _plain(value: Any) -> Any:

@@ -5,18 +5,28 @@ python -m agents.scripts.train --config=pendulum
 
 import argparse
 import contextlib
+import functools
 import math
 import pathlib
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+if __name__ == '__main__':  # Before what takes long to import.
+    from agents.scripts import interrupts
+
+    interrupts.end_silently()
 
 from agents import tools
 from agents.scripts import (
+    checks,
     console,
     environments,
     interrupts,
+    options,
     plan,
     run_directory,
     settings,
@@ -36,9 +46,9 @@ def train(
     logdir: str | pathlib.Path | None = None,
     env_processes: bool = True,
     say: console.Console | None = None,
-    on_cancel: Callable[[Callable[[], None]], None] = lambda cancel: None,
+    signals: interrupts.Interrupts | None = None,
     began: float | None = None,
-) -> Iterator['Score']:
+) -> 'Training':
     """Train and evaluate in turn.
 
     Args:
@@ -47,17 +57,61 @@ def train(
             it holds is resumed. By default nothing is written.
         env_processes: Whether environments have processes of their own.
         say: Where to tell what is going on, by default nowhere.
-        on_cancel: Receives functions that end the training early: called by
-            any thread, they have it saved and raise `Cancelled`.
+        signals: Where signals are heard, by default nowhere.
         began: Time at which the run began, by `time.perf_counter`.
 
-    Yields:
-        Mean scores of the episodes since the last report, of training and of
-        evaluation in turn. Each is a float that has a `report`.
+    Returns:
+        Iterator of mean scores of the episodes since the last report, of
+        training and of evaluation in turn. Each is a float that has a
+        `report`. The training takes place while it is iterated over.
     """
+    require_valid(config)
     began = time.perf_counter() if began is None else began
     phases = plan.make(config, environments.is_native(config))
-    status = _Status(say or console.silent(), phases)
+    signals = signals or interrupts.Interrupts()
+    status = _Status(say or console.silent(), signals, phases)
+    return Training(_train(config, logdir, env_processes, status, began))
+
+
+class Training(Iterator['Score']):
+    """Trains while it is iterated over."""
+
+    def __init__(self, scores: Generator['Score', None, None]):
+        self._scores = scores
+        self._used = False
+
+    def __next__(self) -> 'Score':
+        self._used = True
+        return next(self._scores)
+
+    def close(self) -> None:
+        """Save what has been learnt, and end the training."""
+        self._used = True
+        self._scores.close()
+
+    def __del__(self) -> None:
+        if not self._used:
+            warnings.warn(
+                'Nothing was trained, as nobody asked for the scores; write '
+                '`for score in agents.train(...)`.',
+                stacklevel=2,
+            )
+
+
+def require_valid(config: AttrDict) -> None:
+    """Refuse what no training can be started with, before anything is."""
+    checks.require_settings(config)
+    environments.require(config)
+
+
+def _train(
+    config: AttrDict,
+    logdir: str | pathlib.Path | None,
+    env_processes: bool,
+    status: '_Status',
+    began: float,
+) -> Generator['Score', None, None]:
+    phases = status.phases
     status.say('plan', plan.describe(config, phases))
     restarts = Restarts(
         config.worker_restarts, lambda text: status.say('workers', text)
@@ -72,45 +126,59 @@ def train(
             checkpoints.clear_up(logdir / utility.CHECKPOINTS)
             trained = run_directory.is_trained(logdir)
             begun = not trained and (logdir / settings.CONFIG_FILE).exists()
+            if trained:
+                settings.require_same_sizes(config, logdir)
         envs = _start(config, env_processes, logdir, status, restarts)
         for env in envs:
             stack.callback(env.close)
-            on_cancel(env.cancel)
+            status.signals.call(env.cancel)
         # So that a schedule ends when the training does.
         planned = config.copy(steps=phases.steps)
         graph = utility.define_simulation_graph(
             envs[0], envs[1], planned, phases.updates
         )
-        loop = _define_loop(graph, config, phases, status, restarts, began)
+
+        def keep() -> None:
+            """Make the files of the run.
+
+            Not before something has been done, so that neither a mistake nor
+            an environment that does not work leaves or changes any.
+            """
+            if logdir and not loop.records:
+                settings.save_config(config, logdir)
+                utility.save_spaces(envs[0], logdir)
+                loop.records = stack.enter_context(
+                    utility.define_records(logdir, loop.clock())
+                )
+
+        loop = _define_loop(graph, config, status, restarts, began, keep)
         saver = None
         if logdir:
+            _require_same_spaces(envs[0], logdir)
             variables = {**graph.variables, 'step': loop.step}
             saver = utility.define_saver(variables, logdir, place='step')
             restored = saver.restore(
                 warn=lambda text: status.say('checkpoint', text)
             )
             _require_place(loop, restored, phases)
-            # Not before, so that a mistake does not become part of the run.
-            settings.save_config(config, logdir)
-            utility.save_spaces(envs[0], logdir)
-            loop.records = stack.enter_context(
-                utility.define_records(logdir, loop.clock())
-            )
         if begun:
             status.say('checkpoint', 'nothing had been saved')
+        if int(loop.step) >= phases.last_step:
+            status.complete(loop.clock())
+            return
         if not (loop.clock() and envs[0].compiled):
             graph.restart()
         status.begin(loop.clock())
-        yield from _run(loop, saver, phases, status)
+        yield from _run(loop, saver, status)
 
 
 def _run(
-    loop: 'Loop', saver: 'Saver | None', phases: plan.Plan, status: '_Status'
-) -> Iterator['Score']:
+    loop: 'Loop', saver: 'Saver | None', status: '_Status'
+) -> Generator['Score', None, None]:
     """Run the loop; however that ends, what has been learnt is saved."""
     failure: BaseException | None = None
     try:
-        for score in loop.run(saver, phases.last_step):
+        for score in loop.run(saver, status.phases.last_step):
             status.report(score.report)
             yield score
     except (errors.Cancelled, GeneratorExit, KeyboardInterrupt):
@@ -119,6 +187,7 @@ def _run(
         failure = error
         raise
     finally:
+        status.signals.disarm()
         try:
             if saver and loop.clock():
                 saver.save(loop.clock())
@@ -186,18 +255,23 @@ def _start(
 def _define_loop(
     graph: AttrDict,
     config: AttrDict,
-    phases: plan.Plan,
     status: '_Status',
     restarts: Restarts,
     began: float,
+    keep: Callable[[], None],
 ) -> 'Loop':
+    """Make the loop; `keep` is called when something has been done."""
+
     def counts() -> dict[str, float]:
         return {'restarts': restarts.count} if restarts.budget else {}
 
-    loop = tools.Loop(progress=status.progress, began=began)
+    phases = status.phases
+    loop = tools.Loop(
+        progress=status.progress, during=status.during, began=began
+    )
     loop.add_phase(
         'train',
-        graph.train,
+        _followed(graph.train, keep),
         batch_size=phases.call,
         steps=phases.train,
         report_every=phases.train,
@@ -207,7 +281,7 @@ def _define_loop(
     )
     loop.add_phase(
         'eval',
-        graph.eval,
+        _followed(graph.eval, keep),
         batch_size=phases.evaluation,
         steps=phases.evaluation,
         report_every=phases.evaluation,
@@ -215,6 +289,35 @@ def _define_loop(
         counts=counts,
     )
     return loop
+
+
+def _followed(
+    operation: Callable[[bool], Any], action: Callable[[], None]
+) -> Callable[[bool], Any]:
+    """An operation that is followed by an action."""
+
+    def operate(begins: bool) -> Any:
+        results = operation(begins)
+        action()
+        return results
+
+    return operate
+
+
+def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
+    """Refuse to go on in an environment of another kind."""
+    if not (pathlib.Path(logdir) / utility.SPACES).exists():
+        return
+    found = batch_env.observation_space, batch_env.action_space
+    learnt = utility.load_spaces(logdir)
+    for kind, new, old in zip(
+        ('observations', 'actions'), found, learnt, strict=True
+    ):
+        if new != old:
+            raise errors.ConfigError(
+                f'The environment has {kind} of {new}, where {logdir} has '
+                f'learnt with {old}. Leave env as it was, or begin a new run.'
+            )
 
 
 def _require_place(
@@ -227,14 +330,30 @@ def _require_place(
         loop.step.assign(whole + within)
 
 
-class _Status:
-    """Tells how the training is going on."""
+# What is told, and what is waited for at a signal, by what the loop does.
+WAITED_FOR = {
+    'train': 'finishing the update',
+    'eval': 'finishing the evaluation',
+}
+SHOWN = {'train': 'learning', 'eval': 'evaluating', 'checkpoint': 'saving'}
 
-    def __init__(self, say: console.Console, phases: plan.Plan):
+
+class _Status:
+    """Tells how the training is going on, and what it is doing."""
+
+    def __init__(
+        self,
+        say: console.Console,
+        signals: interrupts.Interrupts,
+        phases: plan.Plan,
+    ):
         self.say = say.say
-        self._live = say.live
-        self._phases = phases
-        self._calls = 0
+        self.signals = signals
+        self.phases = phases
+        self._console = say
+        self._begun: set[str] = set()
+        self._compiled = False
+        self._step = 0
         self._trained = math.nan
         self._rate = math.nan
 
@@ -242,17 +361,45 @@ class _Status:
         """The loop starts to run at a training step."""
         where = f'resumed at step {step:,}' if step else 'from the beginning'
         self.say('train', f'{where}; tracing and compiling')
-        self._first = self._started = time.perf_counter()
-        self._first_step = step
+        self._started = time.perf_counter()
+        self._step = self._first_step = step
+
+    def complete(self, step: int) -> None:
+        """There is nothing left to do."""
+        self.say(
+            'train',
+            f'complete at step {step:,}; --set steps=<more> goes on from there',
+        )
+
+    @contextlib.contextmanager
+    def during(self, activity: str) -> Iterator[None]:
+        """The loop does something, which is told if it takes long."""
+        first = activity in WAITED_FOR and activity not in self._begun
+        doing = WAITED_FOR.get(activity, '')
+        shown = SHOWN.get(activity, activity)
+        if first:
+            doing, shown = 'compiling', 'compiling'
+            if activity == 'eval':
+                self.say('eval', 'tracing and compiling')
+        # An update must not be left half done, unless nothing is lost by it.
+        hold = activity == 'train' and not first
+        where = f'{self._position(self._step)}  {shown}'
+        with (
+            self.signals.during(doing, hold),
+            self._console.busy('train', where),
+        ):
+            yield
+        self._begun.add(activity)
 
     def progress(self, phase: str, step: int) -> None:
         """A call of an operation is over."""
         now = time.perf_counter()
-        self._calls += 1
-        if self._calls == 1:
-            self.say('', f'compiled in {now - self._first:.1f} s')
+        self._step = step
+        if not self._compiled:
+            self._compiled = True
+            self.say('', f'compiled in {now - self._started:.1f} s')
             self._started, self._first_step = now, step
-        self._live('train', self._position(step))
+        self._console.live('train', self._position(step))
 
     def report(self, report: 'Report') -> None:
         """Scores are known."""
@@ -271,7 +418,7 @@ class _Status:
 
     def _position(self, step: int) -> str:
         elapsed = time.perf_counter() - self._started
-        total, done = self._phases.steps, step - self._first_step
+        total, done = self.phases.steps, step - self._first_step
         text = f'step {step:,} ({step / total:.0%})'
         if not done or step >= total:
             return text
@@ -281,42 +428,77 @@ class _Status:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
-    options = _parse(arguments)
-    terminal = console.on_terminal()
+    given = _parse(arguments)
     directory = None
-    with interrupts.Interrupts() as signals, contextlib.ExitStack() as stack:
+    with (
+        interrupts.Interrupts('saving') as signals,
+        console.on_terminal() as terminal,
+        contextlib.ExitStack() as stack,
+    ):
         try:
-            directory, config = _open(options, terminal, stack)
-            for _ in train(
+            directory, config = _open(given, terminal, stack)
+            unused = functools.partial(run_directory.remove_unused, directory)
+            signals.call_last(unused)
+            scores = train(
                 config,
                 directory,
-                options.env_processes,
+                given.env_processes,
                 terminal,
-                signals.call,
+                signals,
                 console.process_start(),
-            ):
-                pass
-        except errors.Cancelled:
-            terminal.say('stopped', _saved(options, directory))
-            return 128 + (signals.signal or 0)
-        except errors.UserError as error:
-            print(f'error: {error}', file=sys.stderr)
-            step = _last_checkpoint(directory)
-            if directory and step is not None:
-                name = _as_given(options, directory)
-                what = f'{name} has a checkpoint of step {step:,}'
-                terminal.say('stopped', f'{what}; give its timestamp to go on')
-            return 1
-    name = _as_given(options, directory)
+            )
+            with contextlib.closing(scores):
+                for _ in scores:
+                    pass
+        except (Exception, KeyboardInterrupt) as error:
+            shown = directory and _as_given(given, directory)
+            return _end(error, directory, shown, terminal, signals)
+    name = _as_given(given, directory)
     terminal.say('done', f'see tensorboard --logdir {name}')
     return 0
 
 
+def _end(
+    error: BaseException,
+    directory: pathlib.Path | None,
+    shown: pathlib.Path | None,
+    terminal: console.Console,
+    signals: interrupts.Interrupts,
+) -> int:
+    """Tell why the training ended early; returns the exit code.
+
+    Args:
+        error: What ended it.
+        directory: Directory of the run, if there is one already.
+        shown: How the user calls it.
+        terminal: Where to tell.
+        signals: The signal that ended it, if one did.
+    """
+    stopped = isinstance(error, (errors.Cancelled, KeyboardInterrupt))
+    mistake = isinstance(error, errors.UserError) and not stopped
+    # What is interrupted while it is imported may raise anything.
+    if not (stopped or mistake or signals.signal):
+        raise error
+    signals.disarm()
+    step = _last_checkpoint(directory)
+    if mistake:
+        console.complain(str(error))
+        if step is not None:
+            what = f'{shown} has a checkpoint of step {step:,}'
+            terminal.say('stopped', f'{what}; give its timestamp to go on')
+        return 1
+    saved = f'{shown} is saved; give its timestamp to go on'
+    nothing = 'before anything was learnt'
+    terminal.say('stopped', nothing if step is None else saved)
+    return 128 + (signals.signal or signal.SIGINT)
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = options.Parser(
         prog='python -m agents.scripts.train',
         description='Train a policy.',
         epilog=f'Configs: {", ".join(settings.config_names())}.',
+        settings=checks.SETTINGS,
     )
     parser.add_argument(
         '--config',
@@ -327,44 +509,44 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--logdir', default='./logdir', help='directory of all runs (./logdir)'
     )
     parser.add_argument(
-        '--timestamp', help='names the run; that of an existing one resumes it'
+        '--timestamp',
+        metavar='NAME',
+        help='name of the run instead of the time; one that exists is resumed',
     )
     parser.add_argument('--seed', type=int, help='seed of everything random')
-    settings.add_set(parser)
-    settings.add_env_processes(parser)
-    options = parser.parse_args(arguments)
+    parser.add_set()
+    parser.add_env_processes()
+    given = parser.parse(arguments)
     # Environments may change the working directory.
-    options.home = pathlib.Path(options.logdir).absolute()
-    return options
+    given.home = pathlib.Path(given.logdir).absolute()
+    return given
 
 
 def _open(
-    options: argparse.Namespace,
+    given: argparse.Namespace,
     terminal: console.Console,
     stack: contextlib.ExitStack,
 ) -> tuple[pathlib.Path, AttrDict]:
     """The directory of the run and its settings, told on the terminal."""
-    config = written = settings.find_config(options.config)()
-    name = options.config.rpartition(':')[2]
-    overrides = [*options.set]
-    if options.seed is not None:
-        overrides.append(f'seed={options.seed}')
+    config = written = settings.find_config(given.config)()
+    name = given.config.rpartition(':')[2]
+    overrides = [*given.set]
+    if given.seed is not None:
+        overrides.append(f'seed={given.seed}')
     directory, resumed = None, False
-    if options.timestamp:
-        directory = options.home / f'{options.timestamp}-{name}'
+    if given.timestamp:
+        directory = given.home / f'{given.timestamp}-{name}'
         resumed = run_directory.is_run(directory)
     if directory and resumed:
         config = settings.restored(config, directory, overrides)
     changed = settings.override(config, overrides)
+    require_valid(changed)
     if directory is None:
-        directory = stack.enter_context(
-            run_directory.claimed(options.home, name)
-        )
-    given = _as_given(options, directory)
+        directory = stack.enter_context(run_directory.claimed(given.home, name))
     terminal.say('agents', f'{name}: {_title(changed)}, seed {changed.seed}')
-    terminal.say('run', f'{given} ({"resumed" if resumed else "new"})')
-    if options.timestamp and not resumed:
-        terminal.say('', f'no run has the timestamp {options.timestamp} yet')
+    new = f'new run named {given.timestamp}' if given.timestamp else 'new'
+    shown = _as_given(given, directory)
+    terminal.say('run', f'{shown} ({"resumed" if resumed else new})')
     for key in config:
         if resumed and config[key] != changed[key]:
             terminal.say('', f'{key}: {config[key]} → {changed[key]}')
@@ -375,26 +557,16 @@ def _open(
 
 
 def _as_given(
-    options: argparse.Namespace, directory: pathlib.Path
+    given: argparse.Namespace, directory: pathlib.Path
 ) -> pathlib.Path:
     """The directory of a run as the user has named the one it is in."""
-    return pathlib.Path(options.logdir) / directory.relative_to(options.home)
+    return pathlib.Path(given.logdir) / directory.relative_to(given.home)
 
 
 def _last_checkpoint(directory: pathlib.Path | None) -> int | None:
     with contextlib.suppress(errors.UserError):  # It was told already.
         return utility.last_checkpoint(directory)
     return None
-
-
-def _saved(options: argparse.Namespace, directory: pathlib.Path | None) -> str:
-    """What there is to go on from."""
-    if directory is None:
-        return 'nothing was begun'
-    saved = _last_checkpoint(directory) is not None
-    what = 'is saved' if saved else 'has learnt nothing yet'
-    name = _as_given(options, directory)
-    return f'{name} {what}; give its timestamp to go on'
 
 
 def _title(config: AttrDict) -> str:

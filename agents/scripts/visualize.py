@@ -7,16 +7,28 @@ import argparse
 import contextlib
 import io
 import pathlib
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+if __name__ == '__main__':  # Before what takes long to import.
+    from agents.scripts import interrupts
+
+    interrupts.end_silently()
 
 import imageio_ffmpeg
 import numpy as np
 
 import agents
 from agents import tools
-from agents.scripts import environments, settings
+from agents.scripts import (
+    console,
+    environments,
+    interrupts,
+    options,
+    settings,
+)
 from agents.tools import errors, files, progress
 from agents.tools.attr_dict import AttrDict
 
@@ -129,9 +141,9 @@ def _play(
     videos: dict[int, Video] = {}
     try:
         yield from _play_all(batch_env, policy, outdir, num_episodes, videos)
-    finally:
+    finally:  # Those that are left are of episodes that have not ended.
         for video in videos.values():
-            video.close()
+            video.discard()
 
 
 def _play_all(
@@ -213,34 +225,52 @@ class Video:
             if self._writer is not None:
                 self._writer.close()
 
+    def discard(self) -> None:
+        """Close it without a file being there."""
+        with contextlib.suppress(_Discarded):
+            self._stack.callback(_discard)
+            self.close()
+
+
+class _Discarded(Exception):
+    """Keeps a file that is being written from getting its name."""
+
+
+def _discard() -> None:
+    raise _Discarded
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
-    options = _parse(arguments)
-    try:
-        config = (
-            settings.find_config(options.config)() if options.config else None
-        )
-        visualize(
-            options.logdir,
-            options.outdir or options.logdir,
-            options.num_agents,
-            options.num_episodes,
-            options.checkpoint,
-            config,
-            options.env_processes,
-            options.set,
-        )
-    except errors.UserError as error:
-        print(f'error: {error}', file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    given = _parse(arguments)
+    with interrupts.Interrupts() as signals:
+        try:
+            config = (
+                settings.find_config(given.config)() if given.config else None
+            )
+            visualize(
+                given.logdir,
+                given.outdir or given.logdir,
+                given.num_agents,
+                given.num_episodes,
+                given.checkpoint,
+                config,
+                given.env_processes,
+                given.set,
+            )
+        except (Exception, KeyboardInterrupt) as error:
+            # What is interrupted may raise anything, such as a pipe's error.
+            if signals.signal or isinstance(error, KeyboardInterrupt):
+                return 128 + (signals.signal or signal.SIGINT)
+            if not isinstance(error, errors.UserError):
+                raise
+            console.complain(str(error))
+            return 1
     return 0
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = options.Parser(
         prog='python -m agents.scripts.visualize',
         description='Make videos of a trained policy and plot how it learnt.',
     )
@@ -254,15 +284,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         '--config', help='where the run needs functions that were not saved'
     )
-    settings.add_set(parser)
+    parser.add_set()
     parser.add_argument(
         '--num_agents', type=int, default=1, help='environments (1)'
     )
     parser.add_argument(
         '--num_episodes', type=int, default=1, help='episodes of each (1)'
     )
-    settings.add_env_processes(parser)
-    return parser.parse_args(arguments)
+    parser.add_env_processes()
+    return parser.parse(arguments)
 
 
 if __name__ == '__main__':

@@ -1,8 +1,7 @@
 """The errors that are a user's to mend, told in one clear message."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 
 class UserError(Exception):
@@ -52,15 +51,4 @@ def require_known(kind: str, name: str, choices: Iterable[str]) -> None:
         raise ConfigError(
             f'There is no {kind} {name!r}{nearest(name, names)} '
             f'There are {", ".join(names)}.'
-        )
-
-
-def require_choice(
-    name: str, choices: Sequence[str], config: Mapping[str, Any]
-) -> None:
-    """Refuse a setting that is none of the choices."""
-    if config[name] not in choices:
-        raise ConfigError(
-            f'The setting {name!r} is one of {", ".join(choices)}, not '
-            f'{config[name]!r}.'
         )

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from agents.tools import errors
@@ -79,6 +80,8 @@ class Loop:
         records: Receives reports and summaries, see `agents.tools.records`.
         progress: Called after every call of an operation with the name of the
             phase and the number of steps of the first phase so far.
+        during: Called with what is about to be done, the name of a phase,
+            'summary' or 'checkpoint'; returns a context to do it in.
         began: Time at which the run began, by `time.perf_counter`.
     """
 
@@ -87,6 +90,7 @@ class Loop:
         step: tf.Variable | None = None,
         records: Any = None,
         progress: Callable[[str, int], None] | None = None,
+        during: Callable[[str], AbstractContextManager] = nullcontext,
         began: float | None = None,
     ):
         if step is None:
@@ -94,6 +98,7 @@ class Loop:
         self.step = step
         self.records = records  # May be set until the loop runs.
         self._progress = progress
+        self._during = during
         self._began = time.perf_counter() if began is None else began
         self._phases: list[Phase] = []
         self._tallies: dict[str, _Tally] = {}
@@ -162,8 +167,9 @@ class Loop:
             phase, within, before = self._current(int(self.step))
             tally, after = self._tallies[phase.name], before + phase.batch_size
             started = time.perf_counter()
-            results = phase.operation(within == 0)
-            self.step.assign_add(phase.batch_size)
+            with self._during(phase.name):
+                results = phase.operation(within == 0)
+                self.step.assign_add(phase.batch_size)
             if _is_due(phase.log_every, before, after):
                 self._summarize(phase)
             tally.add(results, phase.batch_size, time.perf_counter() - started)
@@ -176,7 +182,8 @@ class Loop:
                     self.records.report(report)
                 yield Score(report)
             if saver and _is_due(phase.checkpoint_every, before, after):
-                saver.save(self.clock())
+                with self._during('checkpoint'):
+                    saver.save(self.clock())
 
     def clock(self) -> int:
         """The steps of the first phase so far, by which results are dated."""
@@ -186,8 +193,9 @@ class Loop:
 
     def _summarize(self, phase: Phase) -> None:
         if self.records and phase.summary:
-            summary = phase.summary()
-            self.records.summarize(phase.name, self.clock(), summary)
+            with self._during('summary'):
+                summary = phase.summary()
+                self.records.summarize(phase.name, self.clock(), summary)
 
     def _cycle(self) -> int:
         return sum(phase.steps for phase in self._phases)

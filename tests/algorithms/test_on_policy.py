@@ -253,12 +253,10 @@ def test_summary_is_of_the_last_rollout(
 def test_sizes_that_do_not_divide_are_named(define):
     with pytest.raises(errors.ConfigError, match='batch_size=7') as caught:
         define(batch_size=7)
-    for number in ('num_agents=4', 'update_every=6', '24 rows', 'such as 1'):
+    for number in ('num_agents=4', 'update_every=6', '24 rows', '6 or 8.'):
         assert number in str(caught.value)
-    with pytest.raises(errors.ConfigError, match='such as 8'):
-        define(batch_size=16)
-    with pytest.raises(errors.ConfigError, match='value_batch_size=0'):
-        define('reinforce', value_batch_size=0)
+    with pytest.raises(errors.ConfigError, match='value_batch_size=16.*12 or'):
+        define('reinforce', value_batch_size=16)
 
 
 def test_recurrent_networks_need_whole_sequences(define):
@@ -267,10 +265,3 @@ def test_recurrent_networks_need_whole_sequences(define):
     ):
         define(network='recurrent_gaussian', batch_size=8)
     define(network='recurrent_gaussian', batch_size=6)
-
-
-def test_unknown_choices_are_refused(define):
-    with pytest.raises(errors.ConfigError, match="linear, not 'cosine'"):
-        define(learning_rate_schedule='cosine')
-    with pytest.raises(errors.ConfigError, match="penalty, not 'none'"):
-        define(surrogate='none')

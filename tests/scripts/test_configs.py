@@ -40,11 +40,6 @@ def test_plan_of_config_is_what_it_asks_for(config):
     assert phases.cycles >= 2
 
 
-def test_rollout_of_config_can_be_divided(config):
-    name = 'batch_size' if 'batch_size' in config else 'value_batch_size'
-    assert plan.make(config).rollout % config[name] == 0
-
-
 def test_episodes_of_config_are_no_longer_than_the_environment_allows(config):
     if environments.is_native(config):
         limit = environments.native(config).max_length

@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 import time
 
 import psutil
@@ -70,6 +71,57 @@ def test_live_line_is_renewed_now_and_then(terminal, monkeypatch):
     assert '2000' not in text
 
 
+def test_what_takes_long_is_told_with_its_seconds(terminal, monkeypatch):
+    monkeypatch.setattr(console, 'BUSY_SECONDS', 0.05)
+    stream, shown = terminal
+    with console.Console(stream) as output, output.busy('train', 'evaluating'):
+        text = shown()  # Waits for it.
+    assert visible(text) == ['train      evaluating, 0 s']
+    assert 'console' not in {t.name for t in threading.enumerate()}
+
+
+def test_what_is_over_is_told_no_more(terminal, monkeypatch):
+    monkeypatch.setattr(console, 'BUSY_SECONDS', 0.05)
+    stream, shown = terminal
+    with console.Console(stream) as output:
+        with output.busy('train', 'evaluating'):
+            pass
+        time.sleep(0.2)
+        output.say('train', 'done')
+    assert visible(shown()) == ['train      done', '']
+
+
+def test_only_terminals_are_told_what_takes_long(monkeypatch):
+    monkeypatch.setattr(console, 'BUSY_SECONDS', 0.01)
+    stream = io.StringIO()
+    with console.Console(stream) as output, output.busy('train', 'evaluating'):
+        time.sleep(0.1)
+    assert stream.getvalue() == ''
+
+
+def test_terminal_that_is_closed_is_no_error():
+    reader, writer = pty.openpty()
+    code = (
+        'import sys\n'
+        'from agents.scripts import console\n'
+        'terminal = console.on_terminal()\n'
+        'terminal.say("plan", "first")\n'
+        'sys.stdin.read()\n'
+        'terminal.say("plan", "second")\n'
+        'console.complain("third")\n'
+    )
+    with run(
+        f'import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{code}',
+        stdin=subprocess.PIPE,
+        own_terminal=writer,
+    ) as process:
+        os.close(writer)
+        assert b'first' in os.read(reader, 1000)
+        os.close(reader)
+        process.stdin.close()
+        assert process.wait(10) == 0
+
+
 def test_silent_console_prints_nothing(capfd):
     console.silent().say('plan', 'so many steps')
     console.silent().live('plan', 'so many steps')
@@ -100,11 +152,11 @@ def test_process_start_is_when_the_process_started():
     )
 
 
-def run(code, **settings):
+def run(code, own_terminal=subprocess.PIPE, **settings):
     return subprocess.Popen(
         [sys.executable, '-c', code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=own_terminal,
+        stderr=own_terminal,
         **settings,
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from agents import tools
-from agents.scripts import configs, environments
+from agents.scripts import checks, configs, environments
 from agents.tools import errors, launch
 
 
@@ -173,31 +173,41 @@ def test_environments_are_divided_among_workers(count, num_workers, sizes):
         ('CartPole', ["did you mean 'CartPole-v1'?"]),
         ('CartPole-v9', ["did you mean 'CartPole-v1'?", 'v9']),
         ('ALE/Pong-v5', ["no environment 'ALE/Pong-v5'", 'Namespace ALE']),
+        ('ALE/Pong-v5', ['is named as module:Id, such as ale_py:ALE/Pong-v5']),
+        ('envpool:Ant-v4', ['is a vector of environments', 'not supported']),
+        ('breaks_on_import:A-v0', ['cannot be imported: No luck.']),
         ('no_such:A-v0', ["'no_such:A-v0' cannot be imported: No module"]),
         ('json:CartPol-v1', ["did you mean 'CartPole-v1'?"]),
         ('in_graph:CartPol-v1', ["did you mean 'CartPole-v1'?"]),
     ],
 )  # fmt: skip
-def test_unregistered_name_suggests(name, messages):
+def test_unregistered_name_suggests(name, messages, tmp_path, monkeypatch):
+    (tmp_path / 'breaks_on_import.py').write_text('raise OSError("No luck")')
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(errors.ConfigError) as info:
-        found = config(env=name)
-        if environments.is_native(found):
-            environments.native(found)
-        environments.constructor(found)
+        environments.require(config(env=name))
     assert all(message in str(info.value) for message in messages)
     assert '\n' not in str(info.value)
 
 
 @pytest.mark.parametrize(
-    'entry_point, package',
+    'entry_point, package, remedy',
     [
-        ('no_such_package.envs:Env', 'no_such_package'),
-        ('gymnasium.envs.mujoco.ant_v5:AntEnv', 'mujoco'),
-        ('gymnasium.envs.box2d:LunarLander', 'Box2D'),
+        ('no_such_package.envs:Env', 'no_such_package', '.'),
+        (
+            'gymnasium.envs.mujoco.ant_v5:AntEnv',
+            'mujoco',
+            ": pip install 'gymnasium[mujoco]'",
+        ),
+        (
+            'gymnasium.envs.box2d:LunarLander',
+            'Box2D',
+            ": pip install 'gymnasium[box2d]'",
+        ),
     ],
 )
 def test_missing_package_is_named_before_workers_start(
-    registered, monkeypatch, entry_point, package
+    registered, monkeypatch, entry_point, package, remedy
 ):
     for name in ('mujoco', 'Box2D'):
         monkeypatch.setitem(sys.modules, name, None)
@@ -206,8 +216,24 @@ def test_missing_package_is_named_before_workers_start(
         environments.constructor(config(env='Lacking-v0'))
     assert str(info.value) == (
         f"The environment 'Lacking-v0' needs the package {package!r}, which is "
-        'not installed.'
+        f'not installed{remedy}'
     )
+
+
+def test_registered_vector_of_environments_is_refused(registered):
+    registered('Vector-v0', None, vector_entry_point='no_such_package:Vector')
+    with pytest.raises(errors.ConfigError, match='is a vector of environments'):
+        environments.require(config(env='Vector-v0'))
+
+
+def test_function_that_makes_a_vector_of_environments_is_refused(start):
+    def make():
+        return gym.make_vec('CartPole-v1', num_envs=2)
+
+    constructor = environments.constructor(config(env=make))
+    message = 'What make makes is a vector of environments already, which is'
+    with pytest.raises(errors.EnvError, match=message):
+        start(constructor, 1, env_processes=False)
 
 
 def test_module_that_registers_an_environment(start, tmp_path, monkeypatch):
@@ -324,17 +350,14 @@ def test_constructor_takes_along_what_it_needs_alone(counter):
         len(cloudpickle.dumps(environments.constructor(
             config(**settings, observ_bounds=bounds, network=lambda: network)
         )))
-        for bounds in environments.BOUNDS
+        for bounds in checks.SETTINGS['observ_bounds'].choices
     ]  # fmt: skip
     assert max(sizes) < 10_000
 
 
-def test_policy_for_bounds_is_a_choice():
-    message = "'observ_bounds' is one of ignore, clip, error, not 'warn'"
-    with pytest.raises(errors.ConfigError, match=message):
-        environments.constructor(config(observ_bounds='warn'))
+def test_bounds_are_for_environments_in_processes():
     with pytest.raises(errors.ConfigError, match='in processes; nothing'):
-        environments.native(
+        environments.require(
             config(env='in_graph:CartPole-v1', observ_bounds='clip')
         )
 
@@ -351,7 +374,10 @@ def test_function_that_cannot_be_asked_for_frames_is_refused(counter):
         environments.constructor(config(env=env), render_mode='rgb_array')
     for env in (blind, functools.partial(blind, size=3)):
         settings = config(env=env)
-        with pytest.raises(errors.EnvError, match='blind.* takes no argument'):
+        with pytest.raises(
+            errors.EnvError,
+            match=r'blind.* takes no argument .*Add render_mode=None',
+        ):
             environments.constructor(settings, render_mode='rgb_array')
 
 

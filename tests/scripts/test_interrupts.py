@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -21,53 +22,84 @@ from agents.scripts import interrupts
 library = ctypes.CDLL(None)
 lock = ctypes.create_string_buffer(64)
 library.pthread_mutex_lock(lock)
-with interrupts.Interrupts() as signals:
-    signals.call(lambda: library.pthread_mutex_unlock(lock))
-    print('ready', flush=True)
-    library.pthread_mutex_lock(lock)
-    with contextlib.suppress(BrokenPipeError):
-        print('heard', flush=True)
+with interrupts.Interrupts('saving') as signals:
+    if sys.argv[1:] != ['deaf']:
+        signals.call(lambda: library.pthread_mutex_unlock(lock))
+    try:
+        with signals.during('finishing the update'):
+            print('ready', flush=True)
+            library.pthread_mutex_lock(lock)
+    except KeyboardInterrupt:
+        with contextlib.suppress(BrokenPipeError):
+            print('heard', flush=True)
     sys.stdin.read()
 sys.exit(signals.signal)
 """
 
 
 @pytest.fixture
-def process():
-    """The program, which is ready."""
-    with subprocess.Popen(
-        [sys.executable, '-c', PROGRAM],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+def start():
+    """A function that starts the program, which is ready then."""
+    started = []
+
+    def run(*arguments, code=PROGRAM, before=()):
+        process = subprocess.Popen(
+            [*before, sys.executable, '-c', code, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
         assert process.stdout.readline() == 'ready\n'
-        yield process
-        process.kill()
+        time.sleep(0.5)  # Until it is where it stays.
+        return process
+
+    yield run
+    for process in started:
+        with process:  # Which closes its pipes.
+            process.kill()
 
 
 @pytest.mark.parametrize('number', interrupts.SIGNALS)
-def test_first_signal_calls_and_goes_on(process, number):
+def test_first_signal_calls_and_goes_on(start, number):
+    process = start()
     process.send_signal(number)
+    for line in process.stdout:
+        if line == 'heard\n':
+            break
     output, problems = process.communicate('', timeout=30)
-    assert output == (
-        f'\n{number.name}: saving; once more to exit at once.\nheard\n'
-    )
-    assert (process.returncode, problems) == (number, '')
+    assert (process.returncode, output, problems) == (number, '', '')
+
+
+def test_what_is_going_to_be_done_is_said(start):
+    process = start()
+    process.send_signal(signal.SIGTERM)
+    lines = [process.stdout.readline() for _ in range(3)]
+    said = 'SIGTERM: saving; once more to exit at once.\n'
+    assert sorted(lines) == ['\n', said, 'heard\n']
 
 
 @pytest.mark.parametrize('number', interrupts.SIGNALS)
-def test_second_signal_exits_at_once(process, number):
+def test_second_signal_exits_at_once(start, number):
+    process = start('deaf')
     process.send_signal(signal.SIGINT)
-    while process.stdout.readline() != 'heard\n':
+    while 'saving' not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(number)
-    assert process.wait(30) == 128 + number
-    assert process.stderr.read() == ' Not saved.\n'
+    assert process.wait(10) == 128 + number
+    assert process.stderr.read() == ' Ended at once.\n'
 
 
-def test_signal_is_heard_although_nobody_reads(process):
+def test_what_cannot_be_interrupted_is_said(start):
+    process = start('deaf')
+    process.send_signal(signal.SIGINT)
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert lines[-1] == '           finishing the update first\n'
+
+
+def test_signal_is_heard_although_nobody_reads(start):
+    process = start()
     process.stdout.close()  # As `| tee` does on the same Ctrl-C.
     process.send_signal(signal.SIGINT)
     process.stdin.close()
@@ -75,12 +107,119 @@ def test_signal_is_heard_although_nobody_reads(process):
     assert process.wait(30) == signal.SIGINT
 
 
+# Fills the pipe that nobody reads from.
+STUCK = """
+import os, sys
+from agents.scripts import interrupts
+with interrupts.Interrupts():
+    print('ready', flush=True)
+    while True:
+        try:
+            os.write(1, b'x' * 4096)
+        except KeyboardInterrupt:
+            pass
+"""
+
+
+def test_second_signal_exits_although_the_output_is_stuck(start):
+    process = start(code=STUCK)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+
+
+@pytest.mark.skipif(not hasattr(signal, 'SIGHUP'), reason='There is none.')
+def test_signal_that_nohup_ignores_stays_ignored(start):
+    process = start(before=['env', '--ignore-signal=HUP'])
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGINT)
+    while 'saving' not in (line := process.stdout.readline()):
+        assert process.poll() is None
+    assert line.startswith('SIGINT')
+
+
+# As a command does while it imports.
+IMPORTING = """
+import time
+from agents.scripts import interrupts
+interrupts.end_silently()
+print('ready', flush=True)
+time.sleep(60)
+"""
+
+
+def test_ctrl_c_before_all_is_imported_leaves_no_traceback(start):
+    # A shell has jobs in the background ignore Ctrl-C.
+    before = ['env', '--default-signal=INT']
+    process = start(code=IMPORTING, before=before)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=10) == ('', '')
+    assert process.returncode == -signal.SIGINT  # Of which shells make 130.
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)  # Until the handler runs.
+
+
+def test_first_signal_is_raised_once_where_python_runs():
+    with interrupts.Interrupts() as signals:
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+        assert signals.signal == signal.SIGTERM
+        with signals.during('saving', hold=True):
+            pass
+        with signals.during('saving'):
+            pass
+
+
+def test_what_must_not_be_left_half_done_is_finished_first():
+    done = []
+    with interrupts.Interrupts() as signals, pytest.raises(KeyboardInterrupt):
+        with signals.during('finishing', hold=True):
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append(True)
+        done.append(False)
+    assert done == [True]
+
+
+def test_error_of_what_is_held_is_not_hidden():
+    with (
+        interrupts.Interrupts() as signals,
+        pytest.raises(ArithmeticError),
+        signals.during('finishing', hold=True),
+    ):
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise ArithmeticError
+
+
+def test_nothing_is_raised_once_the_end_has_begun():
+    with interrupts.Interrupts() as signals:
+        signals.disarm()
+        os.kill(os.getpid(), signal.SIGTERM)
+        with signals.during('saving'):
+            pass
+    assert signals.signal == signal.SIGTERM
+
+
+def test_outside_of_its_context_nothing_is_heard():
+    before = [signal.getsignal(number) for number in interrupts.SIGNALS]
+    signals, called = interrupts.Interrupts(), []
+    signals.call(lambda: called.append(True))
+    with signals.during('finishing', hold=True):
+        pass
+    assert [signal.getsignal(n) for n in interrupts.SIGNALS] == before
+    assert not called
+    signals.cancel()
+    assert called
+
+
 def test_call_after_the_signal_is_at_once():
     heard = threading.Event()
     with interrupts.Interrupts() as signals:
-        os.kill(os.getpid(), signal.SIGTERM)
-        while signals.signal is None:
-            pass
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
         signals.call(heard.set)
         assert heard.is_set()
         assert signals.signal == signal.SIGTERM

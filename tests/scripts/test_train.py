@@ -4,9 +4,12 @@ The command line is in `test_train_command.py`. What would be compiled runs
 eagerly here, which is the same program in a fraction of the time.
 """
 
+import contextlib
 import csv
+import gc
 import itertools
 import re
+import signal
 import types
 
 import gymnasium as gym
@@ -15,7 +18,13 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from agents.scripts import environments, run_directory, settings, utility
+from agents.scripts import (
+    environments,
+    interrupts,
+    run_directory,
+    settings,
+    utility,
+)
 from agents.scripts.train import train
 from agents.tools import errors, launch, progress, saver
 from agents.tools.backend import tf
@@ -41,7 +50,8 @@ def listener():
     """A console, and the list that it fills with what it is told."""
     told = []
     say = lambda topic, text: told.append(f'{topic} {text}')  # noqa: E731
-    return types.SimpleNamespace(say=say, live=lambda *_: None), told
+    silent = lambda topic, text: contextlib.nullcontext()  # noqa: E731
+    return types.SimpleNamespace(say=say, live=silent, busy=silent), told
 
 
 def test_scores_are_floats_with_a_report(
@@ -273,24 +283,22 @@ def test_workers_change_no_weight(tiny, tmp_path, checkpoint):
 
 
 def test_cancelled_run_is_saved(nothing_left, tiny, tmp_path):
-    cancel = []
+    signals = interrupts.Interrupts()
     config = tiny(steps=10_000)
-    scores = train(config, tmp_path, on_cancel=cancel.append)
+    scores = train(config, tmp_path, signals=signals)
     next(scores)
-    for function in cancel:
-        function()
+    signals.cancel()
     with pytest.raises(errors.Cancelled):
         list(scores)
     assert utility.last_checkpoint(tmp_path) == 20
 
 
 def test_cancelled_run_in_the_graph_is_saved(tiny, tmp_path):
-    cancel = []
+    signals = interrupts.Interrupts()
     config = tiny(env='in_graph:CartPole-v1')
-    scores = train(config, tmp_path, on_cancel=cancel.append)
+    scores = train(config, tmp_path, signals=signals)
     next(scores)
-    for function in cancel:
-        function()
+    signals.cancel()
     with pytest.raises(errors.Cancelled):
         list(scores)
     assert utility.last_checkpoint(tmp_path) == 20
@@ -384,8 +392,80 @@ def test_error_at_the_start_leaves_nothing(nothing_left, tiny, tmp_path):
         raise ArithmeticError('It never worked.')
 
     with pytest.raises(errors.EnvError, match='It never worked'):
-        next(train(tiny(env=make), tmp_path))
-    assert not (tmp_path / 'checkpoints').exists()
+        next(train(tiny(env=make), tmp_path / 'run'))
+    assert not (tmp_path / 'run').exists()
+
+
+class Unready(gym.Wrapper):
+    """Breaks in its first reset or step."""
+
+    def __init__(self, method):
+        super().__init__(gym.make('CartPole-v1'))
+        self._method = method
+
+    def reset(self, **kwargs):
+        assert self._method != 'reset', 'It never worked.'
+        return self.env.reset(**kwargs)
+
+    def step(self, action):
+        raise ArithmeticError('It never worked.')
+
+
+@pytest.mark.parametrize('method', ['reset', 'step'])
+def test_run_that_never_learnt_leaves_no_directory(tiny, tmp_path, method):
+    config = tiny(env=Unready, env_kwargs={'method': method})
+    with pytest.raises(errors.EnvError, match='It never worked'):
+        next(train(config, tmp_path / 'run', env_processes=False))
+    assert not (tmp_path / 'run').exists()
+
+
+def test_resumed_run_whose_environment_breaks_stays_as_it_is(tiny, tmp_path):
+    for _ in train(tiny(), tmp_path, env_processes=False):
+        pass
+    before = files(tmp_path)
+    config = tiny(env=Unready, env_kwargs={'method': 'step'}, steps=80)
+    with pytest.raises(errors.EnvError, match='It never worked'):
+        next(train(config, tmp_path, env_processes=False))
+    assert files(tmp_path) == before
+
+
+def test_run_that_does_not_fit_says_which_setting(tiny, tmp_path):
+    for _ in train(tiny(), tmp_path, env_processes=False):
+        pass
+    before = files(tmp_path)
+    for changes, message in (
+        ({'num_agents': 5}, 'has learnt with num_agents=2.*num_agents=5'),
+        ({'env': 'Pendulum-v1'}, 'observations of .* Leave env as it was'),
+    ):
+        with pytest.raises(errors.ConfigError, match=message) as info:
+            next(train(tiny(**changes), tmp_path, env_processes=False))
+        assert 'algo/' not in str(info.value)
+    assert files(tmp_path) == before
+
+
+def test_training_that_nobody_iterates_over_warns(tiny, tmp_path):
+    with pytest.warns(UserWarning, match='write `for score in agents.train'):
+        train(tiny(), tmp_path / 'run')
+        gc.collect()
+    assert not (tmp_path / 'run').exists()
+
+
+def test_mistake_is_raised_by_the_call(tiny, tmp_path):
+    with pytest.raises(errors.ConfigError, match="'clip_range' has to be"):
+        train(tiny(clip_range=-1), tmp_path / 'run')
+    with pytest.raises(errors.ConfigError, match='There is no environment'):
+        train(tiny(env='CartPol-v1'), tmp_path / 'run')
+    assert not (tmp_path / 'run').exists()
+
+
+def test_library_leaves_signals_alone(tiny):
+    before = [signal.getsignal(number) for number in interrupts.SIGNALS]
+    scores = train(tiny(), env_processes=False)
+    next(scores)
+    assert [signal.getsignal(n) for n in interrupts.SIGNALS] == before
+    signal.set_wakeup_fd(wakeup := signal.set_wakeup_fd(-1))
+    assert wakeup == -1
+    scores.close()
 
 
 def test_too_few_descriptors_are_told_before_any_worker_starts(
@@ -410,6 +490,17 @@ def test_status_is_told(tiny, tmp_path):
     assert told[2].startswith('workers ')
     assert told[3] == 'train from the beginning; tracing and compiling'
     assert told[4].startswith(' compiled in ')
-    assert told[5].startswith('train step 20 (50%)  ')
-    assert told[6].startswith('train step 40 (100%)  train ')
-    assert len(told) == 7
+    assert told[5] == 'eval tracing and compiling'
+    assert told[6].startswith('train step 20 (50%)  ')
+    assert told[7].startswith('train step 40 (100%)  train ')
+    assert len(told) == 8
+
+
+def test_complete_run_is_told_how_to_go_on(tiny, tmp_path):
+    for _ in train(tiny(), tmp_path, env_processes=False):
+        pass
+    console, told = listener()
+    assert not list(train(tiny(), tmp_path, False, console))
+    assert told[-1] == (
+        'train complete at step 40; --set steps=<more> goes on from there'
+    )

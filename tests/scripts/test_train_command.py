@@ -53,6 +53,26 @@ def raising():
 
 def hanging():
     return make(hang_at_close=True)
+
+class Slow(gym.Wrapper):
+    def __init__(self):
+        time.sleep(60)
+        super().__init__(gym.make('CartPole-v1'))
+
+def slow():
+    return configs.debug().copy(env=Slow, num_agents=16)
+
+def endless():
+    return gym.make('Pendulum-v1').unwrapped
+
+def evaluated():
+    return configs.debug().copy(env=endless, max_length=10_000_000)
+
+def thorough():
+    return make().copy(
+        update_every=512, batch_size=64, update_epochs=200,
+        policy_layers=[256, 256], eval_every=1_000_000,
+    )
 """
 
 
@@ -121,14 +141,14 @@ def test_completed_run_prints_our_lines_only(debug_run):
     seconds, count = r'\d+\.\d s', r'[\d,]+ steps/s'
     expected = [
         'agents     debug: PPO on CartPole-v1, seed 0',
-        r'run        logdir/now-debug \(new\)',
-        '           no run has the timestamp now yet',
+        r'run        logdir/now-debug \(new run named now\)',
         'plan       4 agents × 50 steps → update of 200 rows; 10 updates = '
         '2,000 steps; evaluation of 2 episodes every 1,000',
         'tensorflow importing',
         r'workers    \d for training and \d for evaluation up',
         'train      from the beginning; tracing and compiling',
         f'           compiled in {seconds}',
+        'eval       tracing and compiling',
         r'train      step 1,000 \(50%\)  \d:\d\d left  train \d+\.\d  '
         rf'eval \d+\.\d  {count}',
         r'train      step 2,000 \(100%\)  train \d+\.\d  '
@@ -195,21 +215,104 @@ def test_sigterm_while_starting(start, home):
     output, problems = finish(process, workers)
     assert (process.returncode, problems) == (143, '')
     assert 'SIGTERM: saving; once more to exit at once.\n' in output
-    assert output.endswith(
-        'logdir/now-debug has learnt nothing yet; give its timestamp to go on\n'
+    assert output.endswith('stopped    before anything was learnt\n')
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize('env_processes', [True, False])
+def test_ctrl_c_while_constructors_are_slow(
+    start, home, configs_file, env_processes
+):
+    until = 'tensorflow' if env_processes else 'plan'
+    processes = [] if env_processes else ['--noenv_processes']
+    process, workers = start(until, f'--config={configs_file}:slow', *processes)
+    time.sleep(2)  # Until it waits for them.
+    process.send_signal(signal.SIGINT)
+    output, problems = process.communicate(timeout=20)  # Not 60 seconds.
+    assert (process.returncode, problems) == (130, '')
+    assert output.endswith('stopped    before anything was learnt\n')
+    assert not psutil.wait_procs(workers, timeout=5)[1]
+    assert not list(home.iterdir())
+
+
+def test_sighup_while_compiling(start, home):
+    process, workers = start('train', *LONG)
+    process.send_signal(signal.SIGHUP)
+    output, problems = finish(process, workers)
+    assert (process.returncode, problems) == (129, '')
+    assert output.endswith('stopped    before anything was learnt\n')
+    assert not list(home.iterdir())
+
+
+def test_ctrl_c_in_an_evaluation(start, home, configs_file):
+    process, workers = start(
+        'eval', f'--config={configs_file}:evaluated', '--timestamp=now'
     )
+    time.sleep(2)  # Until it is compiled.
+    process.send_signal(signal.SIGINT)
+    output, problems = finish(process, workers)
+    assert (process.returncode, problems) == (130, '')
+    assert output.endswith('is saved; give its timestamp to go on\n')
+    directory = home / 'logdir' / 'now-evaluated'
+    assert whole_checkpoints(directory) == [1000]
+
+
+def test_ctrl_c_in_a_long_update(start, home, configs_file):
+    process, workers = start(
+        COMPILED, f'--config={configs_file}:thorough', '--timestamp=now'
+    )
+    time.sleep(0.5)  # An update takes several seconds, a rollout does not.
+    process.send_signal(signal.SIGINT)
+    output, problems = finish(process, workers)
+    assert (process.returncode, problems) == (130, '')
+    assert 'finishing the update first\n' in output
+    assert output.endswith('is saved; give its timestamp to go on\n')
+
+
+def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
+    process, workers = start(
+        COMPILED, f'--config={configs_file}:thorough', '--timestamp=now'
+    )
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    for line in process.stdout:
+        if 'finishing the update' in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    output, problems = finish(process, workers)
+    assert (process.returncode, problems) == (143, ' Ended at once.\n')
+    assert 'saved' not in output
+
+
+def test_second_ctrl_c_before_anything_was_learnt(start, home, configs_file):
+    process, workers = start('tensorflow', f'--config={configs_file}:slow')
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode in (130, 143)
+    assert not psutil.wait_procs(workers, timeout=5)[1]
+    assert not list((home / 'logdir').glob('*'))
+
+
+def test_ctrl_c_after_the_end_leaves_no_traceback(start, home):
+    process, _ = start('done', '--config=debug', '--timestamp=now')
+    process.send_signal(signal.SIGINT)
+    output, problems = process.communicate(timeout=20)
+    assert (output, problems) == ('', '')
+    assert process.returncode in (0, -signal.SIGINT)
+    assert whole_checkpoints(home / 'logdir' / 'now-debug') == [1000, 2000]
 
 
 def test_second_ctrl_c_exits_at_once(start, configs_file):
     config = f'--config={configs_file}:hanging'
-    process, workers = start('train', config)
+    process, workers = start(COMPILED, config)
     process.send_signal(signal.SIGINT)
     for line in process.stdout:
         if line.startswith('SIGINT'):
             break
     process.send_signal(signal.SIGINT)
     output, problems = finish(process, workers)
-    assert (process.returncode, problems) == (130, ' Not saved.\n')
+    assert (process.returncode, problems) == (130, ' Ended at once.\n')
     assert 'stopped' not in output
 
 
@@ -287,15 +390,15 @@ def mistake(home, capfd):
         (['--config=mine.py:run'], "no file 'mine.py' to take 'run' from"),
         (['--config=debug', '--set', 'stepz=1'], "did you mean 'steps'?"),
         (['--config=debug', '--set', 'steps'], 'Expected --set key=value'),
-        (['--config=debug', '--set', 'steps=many'], "of type int, for example"),
-        (['--config=debug', '--set', 'steps=-5'], 'has to be positive, not -5'),
+        (['--config=debug', '--set', 'steps=many'], 'to be a whole number'),
+        (['--config=debug', '--set', 'steps=-5'], 'at least 1, not -5'),
         (['--config=debug', '--set', 'steps=[1'], 'steps is not plain YAML'),
-        (['--config=debug', '--seed=-1'], 'seed has to be'),
+        (['--config=debug', '--seed=-1'], "'seed' has to be"),
         (['--config=debug', '--set', 'env=CartPole'], 'did you mean'),
         (['--config=debug', '--set', 'env=no_such:A-v0'], 'cannot be imported'),
         (['--config=debug', '--set', 'algorithm=pppo'], "did you mean 'ppo'?"),
         (['--config=debug', '--set', 'batch_size=33'], 'cannot be divided'),
-        (['--config=debug', '--set', 'network=nope'], "no network 'nope'."),
+        (['--config=debug', '--set', 'network=nope'], "not 'nope'."),
         (['--config=debug', '--logdir=/proc/none'], 'Cannot write to /proc/no'),
     ],
 )  # fmt: skip
@@ -348,7 +451,7 @@ def test_mistaken_setting_of_a_resumed_run_is_one_line(mistake, tmp_path):
     where = [f'--logdir={tmp_path}', '--timestamp=now']
     for text, message in (
         ('stepz: 5', 'does not know: stepz'),
-        ('steps: many', "'steps' is of type int"),
+        ('steps: many', "'steps' has to be a whole number"),
         ('env: !!python/name:os.system', 'has a tag'),
         ('- 5', 'does not hold settings'),
     ):
@@ -362,6 +465,8 @@ def test_mistaken_setting_of_a_resumed_run_is_one_line(mistake, tmp_path):
         ([], 'the following arguments are required: --config'),
         (['--config=debug', '--seed=x'], "--seed: invalid int value: 'x'"),
         (['--config=debug', '--color=x'], 'unrecognized arguments: --color=x'),
+        (['--config=debug', '--env=A-v0'], 'a setting: --set env=A-v0'),
+        (['--conf=debug', '--config=debug'], 'did you mean --config?'),
     ],
 )
 def test_mistaken_arguments_show_the_usage(capsys, arguments, message):

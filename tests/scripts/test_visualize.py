@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -256,6 +257,28 @@ def test_error_while_playing_leaves_nothing(nothing_left, run, tmp_path):
     # The frame before the error can be seen, though the error is kept.
     assert len(frames(tmp_path / 'agent0-episode0.mp4')) == 1
     assert info.tb
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_signal_leaves_whole_videos_alone(
+    nothing_left, debug_run, tmp_path, number
+):
+    command = [sys.executable, '-um', 'agents.scripts.visualize']
+    command += [f'--logdir={debug_run.directory}', f'--outdir={tmp_path}']
+    with subprocess.Popen(
+        [*command, '--num_episodes=10000', '--num_agents=2'],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        lines = [process.stdout.readline() for _ in range(3)]
+        process.send_signal(number)
+        output, problems = process.communicate(timeout=20)
+    assert (process.returncode, problems) == (128 + number, '')
+    said = f'{number.name}: stopping; once more to exit at once.\n'
+    assert said in output
+    told = re.findall(r'agent.*mp4', ''.join(lines) + output)
+    assert sorted(told) == sorted(path.name for path in tmp_path.glob('*.mp4'))
 
 
 @pytest.mark.parametrize('size', [(64, 48), (33, 35)])

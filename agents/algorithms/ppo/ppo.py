@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from agents.algorithms import on_policy
+from agents.algorithms import sizes
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.algorithms.ppo import losses
 from agents.parts import distributions, minibatches, sequences
-from agents.tools import errors, state
+from agents.tools import state
 from agents.tools.backend import compiled, tf
 
-SURROGATES = 'clip', 'penalty'
 LOSS_METRICS = 'loss', 'kl', 'clip_fraction'
 
 
@@ -22,9 +21,9 @@ class PPO(OnPolicy):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        errors.require_choice('surrogate', SURROGATES, self.config)
-        for network in (self.policy.network, self.critic.network):
-            on_policy.require_minibatches('batch_size', network, self.config)
+        both = self.policy.network, self.critic.network
+        recurrent = any(map(sequences.is_recurrent, both))
+        sizes.require_minibatches(self.config, recurrent)
         self._penalty = tf.Variable(
             self.config.kl_init_penalty, trainable=False
         )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agents.algorithms import on_policy
+from agents.algorithms import sizes
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.parts import sequences
 from agents.tools import state
@@ -18,9 +18,8 @@ class REINFORCE(OnPolicy):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        on_policy.require_minibatches(
-            'value_batch_size', self.critic.network, self.config
-        )
+        recurrent = sequences.is_recurrent(self.critic.network)
+        sizes.require_minibatches(self.config, recurrent)
 
     def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
         return self.learn_both(

@@ -1,0 +1,170 @@
+"""What is refused before anything is started."""
+
+import inspect
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from agents.algorithms import ALGORITHMS
+from agents.scripts import checks, configs, settings
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+BASES = [getattr(configs, name)() for name in ALGORITHMS]
+
+
+def refused(message, base=configs.ppo, **changes):
+    with pytest.raises(errors.ConfigError, match=message) as info:
+        checks.require_settings(base(**changes))
+    assert '\n' not in str(info.value)
+
+
+def test_table_has_every_setting_and_no_other():
+    assert set(checks.SETTINGS) == {key for base in BASES for key in base}
+
+
+@pytest.mark.parametrize('name', settings.config_names())
+def test_every_config_is_valid(name):
+    checks.require_settings(getattr(configs, name)())
+
+
+def test_names_are_those_that_there_are():
+    from agents.scripts import networks
+    from agents.tools.backend import keras
+
+    functions = {
+        name
+        for name, value in vars(keras.activations).items()
+        if inspect.isfunction(value)
+    } - {'get', 'serialize', 'deserialize'}
+    assert functions <= set(checks.ACTIVATIONS)
+    for name in checks.ACTIVATIONS:
+        assert callable(keras.activations.get(name))
+    assert set(checks.NETWORKS) == set(networks.NETWORKS)
+
+
+@pytest.mark.parametrize('key', sorted(checks.SETTINGS))
+@pytest.mark.parametrize('value', [object(), float('nan'), [None], b'x'])
+def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
+    base = configs.reinforce if key.startswith('value_') else configs.ppo
+    base = base if key in base() else configs.ppo
+    refused(f"The setting '{key}' has to be ", base, **{key: value})
+
+
+@pytest.mark.parametrize(
+    'key, value, expected',
+    [
+        ('gradient_clip', 0, 'a number above 0 or None, not 0'),
+        ('clip_range', -0.2, 'a number above 0, not -0.2'),
+        ('init_output_factor', -1, 'a number of at least 0, not -1'),
+        ('reward_clip', 0, 'a number above 0 or None'),
+        ('observ_clip', -1.0, 'a number above 0 or None'),
+        ('init_std', 0, 'a number above 0, not 0'),
+        ('update_epochs', 0, 'a whole number of at least 1, not 0'),
+        ('batch_size', 0, 'a whole number of at least 1'),
+        ('batch_size', 12.5, 'a whole number of at least 1'),
+        ('kl_target', 0, 'a number above 0'),
+        ('kl_init_penalty', -1, 'a number of at least 0'),
+        ('kl_cutoff_coef', -1, 'a number of at least 0'),
+        ('kl_stop', -0.1, 'a number above 0 or None'),
+        ('entropy_bonus', -0.1, 'a number of at least 0'),
+        ('policy_layers', [64, 0], r'a list, .* number of at least 1, not \['),
+        ('convolution_filters', [-1], 'a list'),
+        ('activation', 'tanhh', "one of .* or a function, .* mean 'tanh'"),
+        ('learning_rate_schedule', 'linaer', "one of.*did you mean 'linear'"),
+        ('surrogate', 'none', 'one of clip, penalty, not'),
+        ('network', 'recurent_gaussian', "one of .*mean 'recurrent_gaussian'"),
+        ('algorithm', 'ppoo', "one of ppo, reinforce.*did you mean 'ppo'"),
+        ('observ_bounds', 'warn', "one of ignore, clip, error, not 'warn'"),
+        ('num_workers', 0, 'a whole number of at least 1 or None'),
+        ('worker_timeout', 0, 'a number above 0'),
+        ('worker_timeout', float('inf'), 'a number above 0, not inf'),
+        ('seed', -1, 'a whole number from 0 to 4294967295, not -1'),
+        ('seed', 2**32, 'a whole number from 0 to 4294967295'),
+        ('env_kwargs', 'size', 'names with their values, such as'),
+        ('discount', 1.5, 'a number from 0 to 1, not 1.5'),
+        ('gae_lambda', -0.5, 'a number from 0 to 1'),
+        ('learning_rate', 0.0, 'a number above 0'),
+        ('normalize_observ', 1, 'true or false, not 1'),
+        ('steps', True, 'a whole number of at least 1, not True'),
+        ('steps', 1e6, 'a whole number of at least 1, not 1000000.0'),
+    ],
+)
+def test_value_out_of_range_is_refused(key, value, expected):
+    message = f"The setting '{key}' has to be {expected}"
+    refused(message, **{key: value})
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        {'gradient_clip': None, 'reward_clip': None, 'observ_clip': None},
+        {'kl_stop': 0.1, 'value_clip': 1, 'num_workers': 1, 'discount': 1},
+        {'policy_layers': (), 'value_layers': [], 'activation': abs},
+        {'num_agents': np.int64(8), 'learning_rate': np.float32(1e-3)},
+        {'env': object, 'network': lambda *_: None, 'seed': 2**32 - 1},
+    ],
+)
+def test_value_within_its_range_is_fine(changes):
+    checks.require_settings(configs.ppo(**changes))
+
+
+def test_environment_itself_is_refused_with_what_to_give_instead():
+    env = gym.make('CartPole-v1')
+    refused('which is one already. Give its class, or a function', env=env)
+
+
+def test_sizes_that_do_not_divide_are_refused():
+    refused('batch_size=33. Choose 32 or 64', batch_size=33)
+    network = 'recurrent_gaussian'
+    refused('whole sequences.* Choose 256', network=network, batch_size=64)
+
+
+def test_config_that_lacks_settings_of_its_algorithm_is_refused():
+    with pytest.raises(errors.ConfigError, match=r'configs\.reinforce\(\)'):
+        checks.require_settings(configs.ppo(algorithm='reinforce'))
+    with pytest.raises(errors.ConfigError, match=r'lacks .*algorithm'):
+        checks.require_settings(configs.default())
+    with pytest.raises(errors.ConfigError, match='lacks seed'):
+        config = {k: v for k, v in configs.ppo().items() if k != 'seed'}
+        checks.require_settings(AttrDict(config))
+
+
+@pytest.mark.parametrize(
+    'mistake',
+    [
+        '--config=typo',
+        '--set=clip_range=-0.2',
+        '--set=batch_size=33',
+        '--set=activation=tanhh',
+        '--set=network=nope',
+        '--set=surrogate=nope',
+        '--set=env=CartPole',
+        '--set=env=in_graph:CartPole',
+    ],
+)
+def test_mistake_is_refused_without_tensorflow_workers_or_directory(
+    tmp_path, mistake
+):
+    code = (
+        'import subprocess, sys\n'
+        'from agents.scripts.train import main\n'
+        'def refuse(*_, **__): raise AssertionError("It starts a process.")\n'
+        'subprocess.Popen.__init__ = refuse\n'
+        'assert main(sys.argv[1:]) == 1\n'
+        'assert "tensorflow" not in sys.modules\n'
+    )
+    result = subprocess.run(
+        [sys.executable, '-c', code, '--config=debug', mistake],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (0, ''), result.stderr
+    assert result.stderr.startswith('error: ')
+    assert result.stderr.count('\n') == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,46 @@
+"""Options that are taken as they are written, or refused with the nearest."""
+
+import pytest
+
+from agents.scripts import options
+
+
+@pytest.fixture
+def refused(capsys):
+    """A function that parses by mistake and returns what that prints."""
+    parser = options.Parser('run', 'Runs.', settings=['env', 'steps'])
+    parser.add_argument('--config')
+    parser.add_env_processes()
+
+    def parse(*arguments):
+        with pytest.raises(SystemExit) as info:
+            parser.parse(arguments)
+        assert info.value.code == 2
+        return capsys.readouterr().err.splitlines()[-1]
+
+    return parse
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (['--conf=x'], '--conf=x; did you mean --config?'),
+        (['--env_process'], '; did you mean --env_processes?'),
+        (['--env=A-v0'], '--env=A-v0; it is a setting: --set env=A-v0'),
+        (['--env', 'A-v0'], '; it is a setting: --set env=A-v0'),
+        (['--steps'], '--steps; it is a setting: --set steps=VALUE'),
+        (['--zzz'], 'unrecognized arguments: --zzz'),
+        (['zzz'], 'unrecognized arguments: zzz'),
+    ],
+)
+def test_unknown_option_is_refused_with_what_was_meant(
+    refused, arguments, message
+):
+    assert refused(*arguments).endswith(message)
+
+
+def test_environments_have_processes_unless_refused():
+    parser = options.Parser('run', 'Runs.')
+    parser.add_env_processes()
+    assert parser.parse([]).env_processes
+    assert not parser.parse(['--noenv_processes']).env_processes
