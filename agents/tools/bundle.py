@@ -17,6 +17,9 @@ from google.protobuf.message import DecodeError
 from agents.tools import errors, files
 from agents.tools.backend import tf
 
+# isort: split
+from tensorflow.core.protobuf import tensor_bundle_pb2  # Now it is set up.
+
 # Limits for files that may come from strangers.
 INDEX_BYTES = 2**20
 DATA_BYTES = 2**32
@@ -70,9 +73,6 @@ def values(
 
 
 def _variable(data: bytes) -> Variable:
-    # Not before TensorFlow is set up.
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
     entry = tensor_bundle_pb2.BundleEntryProto.FromString(data)
     shape = [dimension.size for dimension in entry.shape.dim]
     if min([entry.offset, *shape]) < 0 or entry.shard_id or entry.slices:

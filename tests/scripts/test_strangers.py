@@ -7,6 +7,7 @@ directory and from outside.
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -386,3 +387,20 @@ def test_environment_that_changes_the_directory_changes_no_path(
     assert not os.listdir(elsewhere)
     assert sorted(os.listdir(home)) == ['logdir', 'videos']
     assert utility.last_checkpoint(home / 'logdir' / 'now-debug') == 1000
+
+
+def test_full_disk_at_the_start_is_one_line(
+    tmp_path, monkeypatch, capsys, eagerly
+):
+    monkeypatch.chdir(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        start = ['--config=debug', '--timestamp=now', '--noenv_processes']
+        assert train.main(start) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    file = tmp_path / 'logdir' / 'now-debug' / settings.CONFIG_FILE
+    error = capsys.readouterr().err
+    assert error == f'error: Cannot write to {file}: File too large.\n'
+    assert not os.listdir(tmp_path)
