@@ -603,21 +603,25 @@ def test_environment_that_returns_from_a_fork_twice(combine):
 
 
 class Talkative(Acting):
-    """Sends replies to the parent that nobody has asked for."""
+    """Sends replies to the parent that nobody has asked for, now or later."""
 
     def step(self, action):
-        delay = [0.0, 0.05][action]
         reply = functools.partial(os.write, int(sys.argv[1]), b'd')
-        if delay:
-            threading.Timer(delay, reply).start()
+        if action:
+            threading.Timer(0.05, reply).start()
         else:
             reply()
         return super().step(action)
 
 
-@pytest.mark.parametrize('late', [False, True])
-def test_reply_to_another_request_is_told(combine, late):
-    batch = combine(in_workers([Acting, Talkative], 2))
+@pytest.mark.parametrize(
+    'late, others',
+    [(False, bool), (True, bool), (True, functools.partial(time.sleep, 0.5))],
+    ids=['before its own', 'between requests', 'after its own'],
+)
+def test_reply_to_another_request_is_told(combine, late, others):
+    envs = [functools.partial(Acting, act=others), Talkative]
+    batch = combine(in_workers(envs, 2))
     batch.reset()
     with pytest.raises(
         errors.EnvError, match=r'of environment 1 replied to request \d when'

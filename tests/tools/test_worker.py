@@ -312,11 +312,15 @@ def test_parent_that_is_gone_before_its_worker_is_up(tmp_path, nothing_left):
 
 def test_worker_that_a_thread_started_outlives_the_thread(nothing_left):
     started = []
-    thread = threading.Thread(
-        target=lambda: started.append(ExternalProcess(Witness))
-    )
+
+    def run():
+        started.append(ExternalProcess(Witness))
+        started[0].call('group')  # It is up, and knows its parent.
+
+    thread = threading.Thread(target=run)
     thread.start()
     thread.join()
+    time.sleep(0.1)
     assert started[0].call('group') == started[0].pid
     started[0].close()
 
