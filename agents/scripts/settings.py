@@ -21,18 +21,23 @@ from agents.tools.attr_dict import AttrDict
 
 CONFIG_FILE = 'config.yaml'
 
-# Settings that the sizes of what a run saves follow from, or its place within
-# them; some of them for networks of one kind alone.
+# Settings that the sizes of what a run saves follow from, or how it counts
+# updates; some only where another setting begins with one of some texts, as
+# that of a function does with <.
+ALWAYS = 'algorithm', ('',)
+IN_GRAPH = 'env', (environments.IN_GRAPH,)
 SIZES = {
-    'algorithm': '',
-    'network': '',
-    'num_agents': '',
-    'update_every': '',
-    'normalize_observ': '',
-    'policy_layers': '',
-    'value_layers': '',
-    'recurrent_units': 'recurrent_',
-    'convolution_filters': 'convolutional_',
+    'algorithm': ALWAYS,
+    'network': ALWAYS,
+    'num_agents': ALWAYS,
+    'update_every': ALWAYS,
+    'normalize_observ': ALWAYS,
+    'policy_layers': ALWAYS,
+    'value_layers': ALWAYS,
+    'recurrent_units': ('network', ('recurrent_', '<')),
+    'convolution_filters': ('network', ('convolutional_', '<')),
+    'env': IN_GRAPH,
+    'eval_episodes': IN_GRAPH,
 }
 
 # Settings that may name code; all others are looked up among what there is.
@@ -165,11 +170,11 @@ def restored(
 def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
     """Refuse to go on with settings that do not fit what a run has saved."""
     saved = load_config(directory)
-    for key, kind in SIZES.items():
-        if kind and not str(config.network).startswith((kind, '<')):
-            continue
-        old, new = saved.get(key), _plain(config.get(key))
-        if key in saved and old != new:
+    for key, (other, texts) in SIZES.items():
+        old, new = saved.get(key), _plain(config[key])
+        others = saved.get(other), _plain(config[other])
+        matters = any(str(value).startswith(texts) for value in others)
+        if matters and key in saved and old != new:
             raise errors.ConfigError(
                 f'{directory} has learnt with {key}={old}, which what it saved '
                 f'depends on, so that it cannot go on with {key}={new}. Leave '

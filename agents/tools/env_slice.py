@@ -51,6 +51,10 @@ class EnvSlice:
             self._current[0] = index
             try:
                 self.envs.append(constructor())
+            except errors.EnvError as error:  # It says all there is to say.
+                raise errors.EnvError(
+                    f'Environment {first + index}: {error}'
+                ) from None
             except Exception:
                 raise self._raised(index, 'while it was constructed') from None
         try:

@@ -229,14 +229,18 @@ def test_registered_vector_of_environments_is_refused(registered):
         environments.require(config(env='Vector-v0'))
 
 
-def test_function_that_makes_a_vector_of_environments_is_refused(start):
+@pytest.mark.parametrize('env_processes', [False, True])
+def test_function_that_makes_a_vector_of_environments_is_refused(
+    start, env_processes
+):
     def make():
         return gym.make_vec('CartPole-v1', num_envs=2)
 
     constructor = environments.constructor(config(env=make))
-    message = 'What make makes is a vector of environments already, which is'
-    with pytest.raises(errors.EnvError, match=message):
-        start(constructor, 1, env_processes=False)
+    message = '^Environment 0: What make makes is a vector of environments'
+    with pytest.raises(errors.EnvError, match=message) as info:
+        start(constructor, 1, env_processes=env_processes)
+    assert '\n' not in str(info.value)
 
 
 def test_module_that_registers_an_environment(start, tmp_path, monkeypatch):

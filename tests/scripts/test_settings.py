@@ -450,30 +450,36 @@ def test_loaded_settings_are_locked(run):
 
 
 @pytest.mark.parametrize(
-    'changes, network',
+    'changes, settings_before',
     [
-        ({'num_agents': 4}, None),
-        ({'update_every': 32}, None),
-        ({'policy_layers': [8]}, None),
-        ({'value_layers': [8]}, None),
-        ({'normalize_observ': False}, None),
-        ({'network': 'recurrent_gaussian'}, None),
-        ({'recurrent_units': 8}, 'recurrent_gaussian'),
-        ({'recurrent_units': 8}, make_env),
-        ({'convolution_filters': [8]}, 'convolutional_categorical'),
+        ({'num_agents': 4}, {}),
+        ({'update_every': 32}, {}),
+        ({'policy_layers': [8]}, {}),
+        ({'value_layers': [8]}, {}),
+        ({'normalize_observ': False}, {}),
+        ({'network': 'recurrent_gaussian'}, {}),
+        ({'recurrent_units': 8}, {'network': 'recurrent_gaussian'}),
+        ({'recurrent_units': 8}, {'network': make_env}),
+        (
+            {'convolution_filters': [8]},
+            {'network': 'convolutional_categorical'},
+        ),
+        ({'eval_episodes': 3}, {'env': 'in_graph:CartPole-v1'}),
+        ({'env': 'CartPole-v1'}, {'env': 'in_graph:CartPole-v1'}),
+        ({'env': 'in_graph:CartPole-v1'}, {}),
     ],
 )
-def test_setting_that_a_run_cannot_change_is_named(tmp_path, changes, network):
-    config = configs.ppo(network=network)
+def test_setting_that_a_run_cannot_change_is_named(
+    tmp_path, changes, settings_before
+):
+    config = configs.ppo(**settings_before)
     settings.save_config(config, tmp_path)
     settings.require_same_sizes(config, tmp_path)
     ((key, new),) = changes.items()
     with pytest.raises(errors.ConfigError) as info:
         settings.require_same_sizes(config.copy(**changes), tmp_path)
     message = str(info.value)
-    assert f'has learnt with {key}={config[key]}, ' in message.replace(
-        settings._plain(make_env), str(make_env)
-    )
+    assert f'has learnt with {key}={config[key]}, ' in message
     assert f'cannot go on with {key}={new}. Leave {key} as it was' in message
 
 
@@ -482,7 +488,7 @@ def test_settings_that_a_run_can_change_are_not_refused(tmp_path, config):
     settings.require_same_sizes(
         config.copy(
             learning_rate=1.0, steps=5, recurrent_units=8,
-            convolution_filters=[8], policy_layers=(64, 64),
+            convolution_filters=[8], policy_layers=(64, 64), eval_episodes=3,
         ),
         tmp_path,
     )  # fmt: skip

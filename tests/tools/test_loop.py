@@ -5,6 +5,7 @@ case where the call is told that the phase begins, followed by what came of it:
 l for log, r for report and c for checkpoint.
 """
 
+import contextlib
 import itertools
 import math
 
@@ -308,3 +309,27 @@ def test_steps_that_calls_do_not_fill_are_refused(steps, batch_size):
 def test_loop_without_phases_is_refused():
     with pytest.raises(ValueError, match='Add a phase'):
         next(Loop().run())
+
+
+def test_everything_is_done_within_a_context_that_is_told_what():
+    timeline, done = Timeline(), []
+
+    @contextlib.contextmanager
+    def during(activity):
+        step = int(timeline.step)
+        yield
+        done.append((activity, step, int(timeline.step)))
+
+    timeline.loop = Loop(timeline.step, records=timeline, during=during)
+    timeline.add('train', 2, 4, log_every=4).add(
+        'eval', 3, 3, checkpoint_every=3
+    )
+    timeline.run(7)
+    # The step is counted before an operation counts as done.
+    assert done == [
+        ('train', 0, 2),
+        ('train', 2, 4),
+        ('summary', 4, 4),
+        ('eval', 4, 7),
+        ('checkpoint', 7, 7),
+    ]
