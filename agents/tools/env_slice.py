@@ -109,10 +109,11 @@ class EnvSlice:
                     raise self._broken(index, 'step', result, error) from None
                 if terminated or truncated:
                     ended.append((index, terminated, truncated))
-        with np.errstate(all='ignore'):  # Which environments may change.
-            self._reply['reward'][:] = rewards
-            self._next_observ.copy_to(self._observ)
-            self._require_numbers()
+            try:
+                self._conclude(rewards)
+            except FloatingPointError:  # If an environment wants these raised.
+                with np.errstate(all='ignore'):
+                    self._conclude(rewards)
         self._set_flags(ended)
         for index, _, _ in ended:
             self._reset(index)
@@ -195,8 +196,10 @@ class EnvSlice:
             reply['truncated'][index] = truncated
         self._flags_set = bool(ended)
 
-    def _require_numbers(self) -> None:
-        """Refuse what is not finite, or so large that it might as well be."""
+    def _conclude(self, rewards: list[float]) -> None:
+        """Complete what steps returned, unless it is infinite or nearly so."""
+        self._reply['reward'][:] = rewards
+        self._next_observ.copy_to(self._observ)
         found = observations.first_beyond(self._reply['reward'])
         if found is not None:
             raise self._beyond(*found, 'a reward')
