@@ -132,6 +132,7 @@ def _train(
         for env in envs:
             stack.callback(env.close)
             status.signals.call(env.cancel)
+        stack.enter_context(tools.programs.afresh())
         # So that a schedule ends when the training does.
         planned = config.copy(steps=phases.steps)
         graph = utility.define_simulation_graph(

@@ -24,6 +24,7 @@ __getattr__, __dir__ = lazy.exports(
         'UserError': 'errors',
         'count_weights': 'weights',
         'nested': 'nested',
+        'programs': 'programs',
         'simulate': 'simulation',
         'wrappers': 'wrappers',
     },

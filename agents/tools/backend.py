@@ -115,7 +115,8 @@ def _split_processor() -> str | None:
 # A device to learn the value on while the policy is learnt on the first; None
 # if there is none, so that they have to take turns.
 SECOND_DEVICE = _split_processor()
-_SECOND_THREAD = futures.ThreadPoolExecutor(1)
+LEARNER = 'agents-learner'
+_SECOND_THREAD = futures.ThreadPoolExecutor(1, LEARNER)
 
 
 def together(
@@ -182,6 +183,7 @@ def keep_thread() -> None:
 
 
 __all__ = [
+    'LEARNER',
     'SECOND_DEVICE',
     'compiled',
     'keep_thread',

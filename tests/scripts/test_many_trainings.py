@@ -1,0 +1,134 @@
+"""Many trainings in one process, which leave nothing behind."""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import gymnasium as gym
+import pytest
+
+import agents
+from agents.tools import programs
+
+OBJECTS = (
+    'BatchEnv', 'InGraphBatchEnv', 'NativeBatchEnv', 'ExternalProcess', 'Block',
+    'PPO', 'Actor', 'Simulation', 'EpisodeScores', 'FuncGraph', 'mmap',
+    'ConcreteFunction', 'ResourceVariable',
+)  # fmt: skip
+
+TRAIN = f"""
+import gc, json, os, sys
+import agents
+
+def settings(seed):
+    return agents.configs.ppo(
+        env=sys.argv[1], num_workers=1, max_length=10, num_agents=2,
+        update_every=10, batch_size=20, update_epochs=1, steps=40,
+        eval_every=20, eval_episodes=1, policy_layers=[4], value_layers=[4],
+        seed=seed,
+    )
+
+def look():
+    gc.collect()
+    names = [type(thing).__name__ for thing in gc.get_objects()]
+    with open('/proc/self/statm') as file:
+        pages = int(file.read().split()[1])
+    with open('/proc/self/maps') as file:
+        maps = sum(1 for _ in file)
+    return {{
+        'objects': {{n: names.count(n) for n in {OBJECTS} if n in names}},
+        'descriptors': len(os.listdir('/proc/self/fd')),
+        'memory': pages,
+        'maps': maps,
+    }}
+
+for seed in range(6):
+    for _ in agents.train(settings(seed)):
+        pass
+    print(json.dumps(look()))
+"""
+
+
+class Brittle(gym.Wrapper):
+    """Raises an error after so many steps."""
+
+    def __init__(self, steps):
+        super().__init__(gym.make('CartPole-v1'))
+        self.left = steps
+
+    def step(self, action):
+        self.left -= 1
+        if self.left < 0:
+            raise ValueError('enough')
+        return super().step(action)
+
+
+@pytest.mark.skipif(
+    not os.path.exists('/proc/self/statm'), reason='There is no /proc.'
+)
+@pytest.mark.parametrize('env', ['CartPole-v1', 'in_graph:CartPole-v1'])
+def test_six_trainings_take_as_much_as_two(env):
+    result = subprocess.run(
+        [sys.executable, '-c', TRAIN, env],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    first, second, *_, last = map(json.loads, result.stdout.splitlines())
+    assert last['objects'] == {}
+    assert last['descriptors'] == first['descriptors']
+    assert last['memory'] < 1.08 * second['memory']
+    # A program takes three for each of its parts.
+    assert last['maps'] < second['maps'] + 60
+
+
+def left():
+    gc.collect()
+    names = [type(thing).__name__ for thing in gc.get_objects()]
+    return {name: names.count(name) for name in OBJECTS[:9]}
+
+
+def test_nothing_is_left_of_a_training_that_is_dropped(tiny, eagerly):
+    before, descriptors = left(), len(os.listdir('/proc/self/fd'))
+    for env in ('CartPole-v1', 'in_graph:CartPole-v1'):
+        scores = agents.train(tiny(env=env, num_workers=1))
+        next(scores)
+        del scores
+    assert left() == before
+    assert len(os.listdir('/proc/self/fd')) == descriptors
+
+
+def test_nothing_is_left_of_a_training_that_failed(tiny, eagerly):
+    before, descriptors = left(), len(os.listdir('/proc/self/fd'))
+    config = tiny(env=Brittle, env_kwargs={'steps': 7}, num_workers=1)
+    with pytest.raises(agents.tools.EnvError, match='enough'):
+        list(agents.train(config))
+    assert left() == before
+    assert len(os.listdir('/proc/self/fd')) == descriptors
+
+
+def test_training_goes_on_after_another_has_ended(tiny):
+    config = tiny(env='in_graph:CartPole-v1')
+    alone = list(agents.train(config))
+    scores = agents.train(config)
+    beside = [next(scores)]
+    for _ in agents.train(config.copy(seed=1)):
+        pass
+    beside.extend(scores)
+    assert beside == alone
+
+
+def test_programs_are_kept_while_another_thread_may_run_them():
+    before = programs._is_only_thread()
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        assert not programs._is_only_thread()
+    finally:
+        done.set()
+        thread.join()
+    assert programs._is_only_thread() == before
