@@ -50,6 +50,7 @@ def visualize(
     config: AttrDict | None = None,
     env_processes: bool = True,
     changes: Sequence[str] = (),
+    signals: interrupts.Interrupts | None = None,
 ) -> list[pathlib.Path]:
     """Write videos of episodes of the most probable actions, and a plot.
 
@@ -62,6 +63,7 @@ def visualize(
         config: The configuration, where functions of it were not saved.
         env_processes: Whether environments have processes of their own.
         changes: Texts `key=value` that replace settings.
+        signals: Where signals are heard, by default nowhere.
 
     Returns:
         The files.
@@ -92,6 +94,8 @@ def visualize(
         resolved.worker_timeout,
     )
     batch_env = tools.BatchEnv(envs, timeout=resolved.worker_timeout)
+    # Libraries may swallow the exception that a signal raises, but not this.
+    (signals or interrupts.Interrupts()).call(batch_env.cancel)
     with contextlib.closing(batch_env):
         policy = agents.load(logdir, config, checkpoint, num_agents)
         for file, score in _play(batch_env, policy, outdir, num_episodes):
@@ -257,6 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 config,
                 given.env_processes,
                 given.set,
+                signals,
             )
         except (Exception, KeyboardInterrupt) as error:
             # What is interrupted may raise anything, such as a pipe's error.

@@ -74,10 +74,15 @@ def test_live_line_is_renewed_now_and_then(terminal, monkeypatch):
 def test_what_takes_long_is_told_with_its_seconds(terminal, monkeypatch):
     monkeypatch.setattr(console, 'BUSY_SECONDS', 0.05)
     stream, shown = terminal
-    with console.Console(stream) as output, output.busy('train', 'evaluating'):
-        text = shown()  # Waits for it.
-    assert visible(text) == ['train      evaluating, 0 s']
-    assert 'console' not in {t.name for t in threading.enumerate()}
+    threads = threading.active_count()
+    with console.Console(stream) as output:
+        with output.busy('train', 'evaluating'):
+            time.sleep(0.3)
+        output.say('train', 'done')
+    text = shown()
+    assert visible(text) == ['train      done', '']
+    assert 'train      evaluating, 0 s' in text
+    assert threading.active_count() == threads
 
 
 def test_what_is_over_is_told_no_more(terminal, monkeypatch):

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import gymnasium as gym
 import imageio_ffmpeg
@@ -272,6 +273,7 @@ def test_signal_leaves_whole_videos_alone(
         text=True,
     ) as process:
         lines = [process.stdout.readline() for _ in range(3)]
+        time.sleep(0.2)  # Until the next ones have begun.
         process.send_signal(number)
         output, problems = process.communicate(timeout=20)
     assert (process.returncode, problems) == (128 + number, '')
