@@ -1,5 +1,6 @@
 """Training with environments that are part of the graph."""
 
+import itertools
 import os
 import pathlib
 import signal
@@ -165,7 +166,7 @@ def test_it_is_traced_once_and_learns_in_the_graph(monkeypatch):
     assert int(envs[0]._count) == 1 + 2 * 2 * small.update_every
 
 
-def test_a_damaged_cache_is_cleared_with_a_message(tmp_path):
+def test_a_damaged_cache_is_cleared_and_gone_on_without(tmp_path):
     environ = {**os.environ, 'AGENTS_CACHE': str(tmp_path / 'cache')}
     environ.pop('TF_XLA_FLAGS')  # Has the cache of this process.
     command = [sys.executable, '-m', 'agents.scripts.train']
@@ -181,12 +182,12 @@ def test_a_damaged_cache_is_cleared_with_a_message(tmp_path):
     assert run().returncode == 0
     programs = list((tmp_path / 'cache').glob('*/*'))
     assert programs
-    for program in programs:
-        program.write_bytes(b'\xff' * 1000)
+    for program, contents in zip(programs, itertools.cycle([b'', b'x' * 99])):
+        program.write_bytes(contents)
     result = run()
-    assert result.returncode == 1
-    assert 'damaged' in result.stderr and 'Traceback' not in result.stderr
-    assert run().returncode == 0
+    assert result.returncode == 0
+    assert f'{len(programs)} damaged programs' in result.stderr
+    assert run().stderr == ''
 
 
 def test_the_cache_is_named_after_the_flags(monkeypatch, tmp_path):
