@@ -179,18 +179,45 @@ def test_advantages_are_normalized_where_asked_for(define, play):
     assert losses[True] < 1e-5 < losses[False]
 
 
-def test_useless_rewards_end_the_run_with_the_name_of_a_weight(define, play):
+def test_rewards_that_are_no_numbers_change_nothing_and_are_told(define, play):
     algo = define(update_epochs=10)
     play(algo)
     algo.update()
     before = algo.optimizer.weights(), algo.critic.optimizer.weights()
     play(algo, lambda now, action: np.full(4, np.nan))
-    metrics = algo.update()
-    # 10 epochs of 2 minibatches, of the policy and of the value.
-    assert metrics['skipped'] == 2 * MAX_SKIPPED
+    algo.update()
     after = algo.optimizer.weights(), algo.critic.optimizer.weights()
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
+    assert 'Environment 0 returned the reward nan' in str(algo.failure())
+
+
+@pytest.fixture
+def useless(monkeypatch):
+    """Makes what an algorithm learns from useless, until it is undone."""
+
+    def spoil(algo):
+        learn, nothing = algo.learn, tf.fill((6, 4), np.nan)
+        monkeypatch.setattr(
+            algo,
+            'learn',
+            lambda rollout: learn(
+                rollout._replace(advantage=nothing, returns=nothing)
+            ),
+        )
+        return monkeypatch
+
+    return spoil
+
+
+def test_useless_gradients_end_the_run_with_the_name_of_a_weight(
+    define, play, useless
+):
+    algo = define(update_epochs=10)
+    useless(algo)
+    play(algo)
+    # 10 epochs of 2 minibatches, of the policy and of the value.
+    assert algo.update()['skipped'] == 2 * MAX_SKIPPED
     error = algo.failure()
     assert isinstance(error, errors.UserError)
     name = algo.policy.network.trainable_variables[0].path
@@ -198,11 +225,13 @@ def test_useless_rewards_end_the_run_with_the_name_of_a_weight(define, play):
     assert '20 gradients in a row' in str(error)
 
 
-def test_a_few_useless_gradients_are_survived(define, play):
-    algo = define(update_epochs=9, normalize_reward=False)
-    play(algo, lambda now, action: np.full(4, np.inf))
+def test_a_few_useless_gradients_are_survived(define, play, useless):
+    algo = define(update_epochs=9)
+    undo = useless(algo).undo
+    play(algo)
     algo.update()
     assert algo.failure() is None
+    undo()
     play(algo)
     assert algo.update()['skipped'] == 0
     assert algo.failure() is None

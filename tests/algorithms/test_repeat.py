@@ -75,7 +75,8 @@ def learnt(algo, update):
             numbers = rng.normal(size=(agents, 9)).astype(np.float32)
             observ, after, action, reward = np.split(numbers, [3, 6, 8], 1)
             done = rng.random(agents) < 0.25
-            step = Transition(reward[:, 0], done, np.zeros_like(done), after)
+            never = np.zeros_like(done)
+            step = Transition(reward[:, 0], done, never, after, never)
             algo.experience(
                 *tf.nest.map_structure(tf.constant, (observ, action, step))
             )
