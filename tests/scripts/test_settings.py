@@ -120,7 +120,7 @@ def test_run_without_a_limit_is_restored(tmp_path):
     config = configs.ppo(gradient_clip=None, reward_clip=None)
     settings.save_config(config, tmp_path)
     assert settings.restored(configs.ppo(), tmp_path) == config
-    assert settings.resolved(tmp_path, None, ()) == config
+    assert settings.restored(None, tmp_path) == config
 
 
 def test_setting_of_the_users_keeps_its_type():
@@ -258,7 +258,7 @@ def test_values_survive_saving(tmp_path):
         policy_layers=(8, 4),
         learning_rate=np.float64(0.25),
         normalize_observ=False,
-        env='<odd>: #{}',
+        env='<odd># {}',
     )
     settings.save_config(config, tmp_path)
     loaded = settings.restored(configs.ppo(), tmp_path)

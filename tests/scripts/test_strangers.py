@@ -183,7 +183,7 @@ def test_environment_by_module_is_resumed_as_it_was_begun(
     assert train.main(['--config=debug', *resume]) == 1
     env = '--set=env=mine:Mine-v0'
     assert train.main(['--config=debug', env, *resume]) == 0
-    assert 'resumed at step 2,000' in capsys.readouterr().out
+    assert 'complete at step 2,000' in capsys.readouterr().out
 
 
 # Links
