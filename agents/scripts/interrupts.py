@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP, heard whatever is running."""
 
 import contextlib
+import io
 import os
 import select
 import signal
@@ -61,6 +62,7 @@ class Interrupts:
         self._callbacks: list[Callable[[], None]] = []
         self._last: list[Callable[[], None]] = []
         self._before: dict = {}
+        self._problems = sys.stderr
 
     def call(self, callback: Callable[[], None]) -> None:
         """Call a function at the first signal, from another thread."""
@@ -97,6 +99,7 @@ class Interrupts:
     def disarm(self) -> None:
         """Raise nothing from now on, since the end has begun."""
         self.raised = True
+        sys.stderr = self._problems
         if self.signal is not None:
             self._told.wait(2 * TELL_SECONDS)  # It is said before what follows.
 
@@ -135,6 +138,8 @@ class Interrupts:
     def _raise(self) -> None:
         if not self.raised:
             self.raised = True
+            # Libraries that do not expect it print what they think of it.
+            self._problems, sys.stderr = sys.stderr, io.StringIO()
             raise KeyboardInterrupt
 
     def _listen(self) -> None:
@@ -152,7 +157,7 @@ class Interrupts:
         if number:  # Workers die with their parent.
             for callback in self._last:
                 callback()
-            _tell(' Ended at once.', sys.stderr)
+            _tell(' Ended at once.', self._problems)
             os._exit(128 + number)
         os.close(self._read)
 

@@ -145,9 +145,13 @@ def _play(
     videos: dict[int, Video] = {}
     try:
         yield from _play_all(batch_env, policy, outdir, num_episodes, videos)
-    finally:  # Those that are left are of episodes that have not ended.
+    except (errors.Cancelled, KeyboardInterrupt):
         for video in videos.values():
             video.discard()
+        raise
+    finally:
+        for video in videos.values():
+            video.close()
 
 
 def _play_all(

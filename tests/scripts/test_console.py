@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import select
 import subprocess
 import sys
 import threading
@@ -19,7 +20,14 @@ def terminal():
     """A terminal: a stream to it, and a function that tells what it shows."""
     reader, writer = pty.openpty()
     stream = os.fdopen(writer, 'w')
-    yield stream, lambda: os.read(reader, 10_000).decode()
+
+    def shown():
+        text, patience = b'', 5.0
+        while select.select([reader], [], [], patience)[0]:
+            text, patience = text + os.read(reader, 10_000), 0.1
+        return text.decode()
+
+    yield stream, shown
     stream.close()
     os.close(reader)
 

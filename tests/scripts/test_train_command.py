@@ -271,7 +271,9 @@ def test_ctrl_c_in_a_long_update(start, home, configs_file):
 
 def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
     process, workers = start(
-        COMPILED, f'--config={configs_file}:thorough', '--timestamp=now'
+        COMPILED,
+        f'--config={configs_file}:thorough',
+        *('--timestamp=now', '--set', 'update_epochs=2000'),
     )
     time.sleep(1)
     process.send_signal(signal.SIGINT)
