@@ -6,7 +6,6 @@ python -m agents.scripts.train --config=pendulum
 import argparse
 import contextlib
 import functools
-import math
 import pathlib
 import signal
 import sys
@@ -32,12 +31,13 @@ from agents.scripts import (
     settings,
     utility,
 )
+from agents.scripts.status import Status
 from agents.tools import checkpoints, errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.restarts import Restarts
 
 if TYPE_CHECKING:  # These import TensorFlow.
-    from agents.tools.loop import Loop, Report, Score
+    from agents.tools.loop import Loop, Score
     from agents.tools.saver import Saver
 
 
@@ -69,7 +69,7 @@ def train(
     began = time.perf_counter() if began is None else began
     phases = plan.make(config, environments.is_native(config))
     signals = signals or interrupts.Interrupts()
-    status = _Status(say or console.silent(), signals, phases)
+    status = Status(say or console.silent(), signals, phases)
     return Training(_train(config, logdir, env_processes, status, began))
 
 
@@ -108,7 +108,7 @@ def _train(
     config: AttrDict,
     logdir: str | pathlib.Path | None,
     env_processes: bool,
-    status: '_Status',
+    status: Status,
     began: float,
 ) -> Generator['Score', None, None]:
     phases = status.phases
@@ -174,7 +174,7 @@ def _train(
 
 
 def _run(
-    loop: 'Loop', saver: 'Saver | None', status: '_Status'
+    loop: 'Loop', saver: 'Saver | None', status: Status
 ) -> Generator['Score', None, None]:
     """Run the loop; however that ends, what has been learnt is saved."""
     failure: BaseException | None = None
@@ -203,7 +203,7 @@ def _start(
     config: AttrDict,
     env_processes: bool,
     logdir: str | pathlib.Path | None,
-    status: '_Status',
+    status: Status,
     restarts: Restarts,
 ) -> list[Any]:
     """Start the environments for training and for evaluation.
@@ -256,7 +256,7 @@ def _start(
 def _define_loop(
     graph: AttrDict,
     config: AttrDict,
-    status: '_Status',
+    status: Status,
     restarts: Restarts,
     began: float,
     keep: Callable[[], None],
@@ -329,102 +329,6 @@ def _require_place(
         cycles, within = divmod(restored, phases.train)
         whole = cycles * (phases.train + phases.evaluation)
         loop.step.assign(whole + within)
-
-
-# What is told, and what is waited for at a signal, by what the loop does.
-WAITED_FOR = {
-    'train': 'finishing the update',
-    'eval': 'finishing the evaluation',
-}
-SHOWN = {'train': 'learning', 'eval': 'evaluating', 'checkpoint': 'saving'}
-
-
-class _Status:
-    """Tells how the training is going on, and what it is doing."""
-
-    def __init__(
-        self,
-        say: console.Console,
-        signals: interrupts.Interrupts,
-        phases: plan.Plan,
-    ):
-        self.say = say.say
-        self.signals = signals
-        self.phases = phases
-        self._console = say
-        self._begun: set[str] = set()
-        self._compiled = False
-        self._step = 0
-        self._trained = math.nan
-        self._rate = math.nan
-
-    def begin(self, step: int) -> None:
-        """The loop starts to run at a training step."""
-        where = f'resumed at step {step:,}' if step else 'from the beginning'
-        self.say('train', f'{where}; tracing and compiling')
-        self._started = time.perf_counter()
-        self._step = self._first_step = step
-
-    def complete(self, step: int) -> None:
-        """There is nothing left to do."""
-        self.say(
-            'train',
-            f'complete at step {step:,}; --set steps=<more> goes on from there',
-        )
-
-    @contextlib.contextmanager
-    def during(self, activity: str) -> Iterator[None]:
-        """The loop does something, which is told if it takes long."""
-        first = activity in WAITED_FOR and activity not in self._begun
-        doing = WAITED_FOR.get(activity, '')
-        shown = SHOWN.get(activity, activity)
-        if first:
-            doing, shown = 'compiling', 'compiling'
-            if activity == 'eval':
-                self.say('eval', 'tracing and compiling')
-        # An update must not be left half done, unless nothing is lost by it.
-        hold = activity == 'train' and not first
-        where = f'{self._position(self._step)}  {shown}'
-        with (
-            self.signals.during(doing, hold),
-            self._console.busy('train', where),
-        ):
-            yield
-        self._begun.add(activity)
-
-    def progress(self, phase: str, step: int) -> None:
-        """A call of an operation is over."""
-        now = time.perf_counter()
-        self._step = step
-        if not self._compiled:
-            self._compiled = True
-            self.say('', f'compiled in {now - self._started:.1f} s')
-            self._started, self._first_step = now, step
-        self._console.live('train', self._position(step))
-
-    def report(self, report: 'Report') -> None:
-        """Scores are known."""
-        if report.phase == 'train':
-            self._trained = report.score
-            self._rate = report.steps_per_second
-        else:
-            nothing = math.isnan(self._trained)  # No episode has ended yet.
-            trained = '-' if nothing else f'{self._trained:.1f}'
-            rate = f'{self._rate:,.0f} steps/s' if self._rate > 0 else ''
-            self.say(
-                'train',
-                f'{self._position(report.step)}  train {trained}  '
-                f'eval {report.score:.1f}  {rate}'.rstrip(),
-            )
-
-    def _position(self, step: int) -> str:
-        elapsed = time.perf_counter() - self._started
-        total, done = self.phases.steps, step - self._first_step
-        text = f'step {step:,} ({step / total:.0%})'
-        if not done or step >= total:
-            return text
-        left = elapsed * (total - step) / done
-        return f'{text}  {console.duration(left)} left'
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
