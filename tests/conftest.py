@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 
 import psutil
 import pytest
@@ -9,6 +10,11 @@ import pytest
 # Before anything imports TensorFlow. Many short programs are compiled here and
 # few are run for long.
 os.environ.setdefault('MUJOCO_GL', 'egl')
+
+# Who is started in the background or by nohup ignores these, and so would the
+# commands that tests send them to.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture
