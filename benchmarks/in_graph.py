@@ -1,7 +1,7 @@
-"""Training steps per second with environments in the graph.
+"""Training steps per second with native environments.
 
     python -m benchmarks.in_graph
-    python -m benchmarks.in_graph --beside 'python peer.py --envs {agents}'
+    python -m benchmarks.native --beside 'python peer.py --envs {agents}'
 
 PPO on CartPole-v1 with rollouts of 128 steps, 4 epochs of 4 minibatches, and
 separate networks of 64 and 64 tanh units. The best of three, compilation told
@@ -30,7 +30,7 @@ SECONDS = 3.0
 
 def config(agents: int) -> AttrDict:
     return configs.ppo(
-        env='in_graph:CartPole-v1',
+        env='native:CartPole-v1',
         max_length=500,
         num_agents=agents,
         update_every=STEPS,
@@ -50,7 +50,7 @@ def config(agents: int) -> AttrDict:
 def measure(agents: int) -> dict[str, float]:
     """Steps per second, seconds of the first call, and bytes of memory."""
     settings = config(agents)
-    phases = plan.make(settings, in_graph=True)
+    phases = plan.make(settings, native=True)
     utility.use_threads(settings)
     envs = utility.define_native_batch_envs(settings)
     graph = utility.define_simulation_graph(

@@ -22,7 +22,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from agents.scripts import configs, run_directory, settings, utility, visualize
-from agents.tools import checkpoints, errors, progress
+from agents.tools import errors
+from agents.tools.runs import checkpoints, progress
 
 # Seconds until opening a file is given up.
 PATIENCE = 20.0
@@ -70,9 +71,9 @@ def mutate(data: bytes, other: bytes, chance: random.Random) -> bytes:
 
 def readers(run: pathlib.Path) -> dict[str, tuple[str, Callable[[], Any]]]:
     """By name, a file of a run and what opens it."""
-    from agents.tools import bundle
-    from agents.tools.backend import tf
-    from agents.tools.saver import Saver
+    from agents.tools.graph.backend import tf
+    from agents.tools.runs import bundle
+    from agents.tools.runs.saver import Saver
 
     checkpoint = max((run / utility.CHECKPOINTS).iterdir())
     prefix = checkpoint / checkpoints.BUNDLE

@@ -19,9 +19,9 @@ import time
 import numpy as np
 
 from agents import configs
-from agents.scripts import environments
+from agents.scripts import env_setup
 from agents.tools.attr_dict import AttrDict
-from agents.tools.batch_env import BatchEnv
+from agents.tools.envs.batch_env import BatchEnv
 from benchmarks import peers
 
 # Agents and steps of a rollout.
@@ -70,11 +70,11 @@ def stepping(agents: int) -> float:
     """Steps per second of a batch of workers, in the graph and nothing else."""
     from agents import tools
     from agents.tools import spaces
-    from agents.tools.backend import tf, use_threads
+    from agents.tools.graph.backend import tf, use_threads
 
     use_threads(1)
-    constructor = environments.constructor(config(agents, 1))
-    batch = BatchEnv(environments.start(constructor, agents))
+    constructor = env_setup.constructor(config(agents, 1))
+    batch = BatchEnv(env_setup.start(constructor, agents))
     batch_env = tools.InGraphBatchEnv(batch)
     batch_env.reset()
     shape = ACTIONS, agents, *spaces.shape(batch.action_space)

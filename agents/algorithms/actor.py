@@ -5,8 +5,8 @@ from typing import Any
 from agents.algorithms.algorithm import Algorithm
 from agents.parts import distributions, sequences
 from agents.parts.policy import Policy
-from agents.tools import state
-from agents.tools.backend import tf
+from agents.tools.graph import state
+from agents.tools.graph.backend import tf
 
 
 class Actor(Algorithm):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
 
@@ -19,7 +19,7 @@ class Algorithm(tf.Module):
 
     All of it runs in the graph and is compiled: state is in variables, shapes
     are static, and agents are told apart by boolean masks `[agent]`. Nothing
-    here knows whether the environments are external or in the graph.
+    here knows whether the environments are external or native.
     """
 
     def restart(self) -> None:

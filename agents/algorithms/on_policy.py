@@ -20,9 +20,10 @@ from agents.parts import (
 )
 from agents.parts.critic import Critic, explained_variance
 from agents.parts.optimizer import Optimizer
-from agents.tools import errors, layout, nested, random, spaces, state
+from agents.tools import errors, layout, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.backend import compiled, tf, together
+from agents.tools.graph import random, state
+from agents.tools.graph.backend import compiled, tf, together
 from agents.tools.transition import Transition
 
 # How many steps of a rollout a summary is of.

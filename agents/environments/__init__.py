@@ -1,6 +1,6 @@
 """Environments written in TensorFlow, by the name that a config gives them.
 
-`env='in_graph:CartPole-v1'` chooses one; a new one is a file and a line here.
+`env='native:CartPole-v1'` chooses one; a new one is a file and a line here.
 """
 
 import importlib
@@ -19,7 +19,7 @@ ENVIRONMENTS = {
 
 
 def require_known(name: str) -> None:
-    errors.require_known('environment in the graph', name, ENVIRONMENTS)
+    errors.require_known('native environment', name, ENVIRONMENTS)
 
 
 def find(name: str) -> type:

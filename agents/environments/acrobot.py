@@ -6,8 +6,8 @@ import gymnasium as gym
 import numpy as np
 
 from agents.environments.native_env import NativeEnv
-from agents.tools import random
-from agents.tools.backend import tf
+from agents.tools.graph import random
+from agents.tools.graph.backend import tf
 
 TURN = 2 * math.pi
 GRAVITY = 9.8

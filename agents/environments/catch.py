@@ -6,8 +6,9 @@ import gymnasium as gym
 import numpy as np
 
 from agents.environments.native_env import NativeEnv
-from agents.tools import nested, random
-from agents.tools.backend import tf
+from agents.tools import nested
+from agents.tools.graph import random
+from agents.tools.graph.backend import tf
 
 # Pixels of the board along each side.
 SIZE = 10

@@ -4,8 +4,8 @@ import gymnasium as gym
 import numpy as np
 
 from agents.environments.native_env import NativeEnv
-from agents.tools import random
-from agents.tools.backend import tf
+from agents.tools.graph import random
+from agents.tools.graph.backend import tf
 
 GRAVITY = 0.0025
 MIN_POSITION = -1.2

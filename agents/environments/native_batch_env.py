@@ -4,8 +4,9 @@ import threading
 from typing import Any
 
 from agents.environments.native_env import NativeEnv
-from agents.tools import bounds, errors, nested, random, state
-from agents.tools.backend import tf
+from agents.tools import errors, nested
+from agents.tools.graph import bounds, random, state
+from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
 
@@ -110,7 +111,7 @@ class NativeBatchEnv(tf.Module):
         self._reset(state.read(self._state), state.read(self._observ), mask)
 
     def failure(self) -> Exception | None:
-        """Why to stop; environments in the graph do not fail on their own."""
+        """Why to stop; native environments do not fail on their own."""
         if self._cancelled.is_set():
             return errors.Cancelled('Stepping the environments was called off.')
         return None

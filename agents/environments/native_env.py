@@ -5,8 +5,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import headless
-from agents.tools.backend import tf
+from agents.tools.envs import headless
+from agents.tools.graph.backend import tf
 
 
 class NativeEnv:
@@ -36,7 +36,7 @@ class NativeEnv:
         """Draw the states at the beginning of so many episodes.
 
         Args:
-            key: Random key, for `agents.tools.random`.
+            key: Random key, for `agents.tools.graph.random`.
             count: Number of agents.
         """
         raise NotImplementedError

@@ -4,8 +4,9 @@ from typing import Any
 
 from agents.parts import minibatches, moments, sequences
 from agents.parts.optimizer import Optimizer
-from agents.tools import nested, state
-from agents.tools.backend import tf
+from agents.tools import nested
+from agents.tools.graph import state
+from agents.tools.graph.backend import tf
 
 
 class Critic(tf.Module):

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from agents.tools import random, spaces
-from agents.tools.backend import tf
+from agents.tools import spaces
+from agents.tools.graph import random
+from agents.tools.graph.backend import tf
 
 
 class Gaussian(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 def concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:

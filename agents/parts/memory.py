@@ -4,7 +4,7 @@ from typing import Any
 
 from agents.parts import soundness
 from agents.tools import layout
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 class RolloutMemory(tf.Module):

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agents.tools import layout, nested, random
-from agents.tools.backend import tf
+from agents.tools import layout, nested
+from agents.tools.graph import random
+from agents.tools.graph.backend import tf
 
 Metrics = dict[str, tf.Tensor]
 

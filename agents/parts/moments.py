@@ -1,6 +1,6 @@
 """Means and variances that are right however far from zero the values are."""
 
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 def mean_and_variance(

@@ -6,7 +6,7 @@ import gymnasium as gym
 
 from agents.parts import moments, returns
 from agents.tools import nested, spaces
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 class StreamingNormalize(tf.Module):

@@ -5,7 +5,7 @@ from typing import Any
 
 from agents.parts import flat
 from agents.tools import nested
-from agents.tools.backend import keras, tf
+from agents.tools.graph.backend import keras, tf
 
 
 class Optimizer(tf.Module):

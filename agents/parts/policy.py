@@ -6,7 +6,7 @@ import gymnasium as gym
 
 from agents.parts import distributions, normalize, sequences
 from agents.tools.attr_dict import AttrDict
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 def define(

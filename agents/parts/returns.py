@@ -7,7 +7,7 @@ the value of the true successor, `next_value`.
 """
 
 from agents.parts import moments
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 def lambda_advantage(

@@ -9,7 +9,7 @@ a network without memory is the empty tuple.
 from typing import Any
 
 from agents.tools import nested
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 # Steps whose intermediate results fit into the cache of a processor.
 PART_STEPS = 2048

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 # From here on, the square of a number is at the end of what 32 bits can tell.
 LIMIT = 2.0**63

@@ -13,8 +13,9 @@ import gymnasium as gym
 
 from agents.algorithms import ALGORITHMS, sizes
 from agents.scripts import configs
-from agents.tools import errors, wrappers
+from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+from agents.tools.envs import wrappers
 
 # Names that Keras and `networks.py` know, which cannot be asked for them
 # without importing TensorFlow.

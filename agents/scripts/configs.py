@@ -273,30 +273,30 @@ def inverted_double_pendulum() -> AttrDict:
     )
 
 
-def in_graph(config: AttrDict, **settings: Any) -> AttrDict:
+def native(config: AttrDict, **settings: Any) -> AttrDict:
     """The same on an environment that is written in TensorFlow."""
-    return config.copy(env=f'in_graph:{config.env}', **settings)
+    return config.copy(env=f'native:{config.env}', **settings)
 
 
-def cartpole_in_graph() -> AttrDict:
-    return in_graph(cartpole())
+def cartpole_native() -> AttrDict:
+    return native(cartpole())
 
 
-def pendulum_in_graph() -> AttrDict:
-    return in_graph(pendulum())
+def pendulum_native() -> AttrDict:
+    return native(pendulum())
 
 
-def acrobot_in_graph() -> AttrDict:
-    return in_graph(acrobot())
+def acrobot_native() -> AttrDict:
+    return native(acrobot())
 
 
-def mountain_car_continuous_in_graph() -> AttrDict:
-    return in_graph(mountain_car_continuous())
+def mountain_car_continuous_native() -> AttrDict:
+    return native(mountain_car_continuous())
 
 
-def mountain_car_in_graph() -> AttrDict:
+def mountain_car_native() -> AttrDict:
     return ppo(
-        env='in_graph:MountainCar-v0',
+        env='native:MountainCar-v0',
         max_length=200,
         num_agents=64,
         steps=3_000_000,
@@ -311,9 +311,9 @@ def mountain_car_in_graph() -> AttrDict:
     )
 
 
-def memory_in_graph() -> AttrDict:
+def memory_native() -> AttrDict:
     return ppo(
-        env='in_graph:Memory-v0',
+        env='native:Memory-v0',
         network='recurrent_categorical',
         max_length=5,
         num_agents=32,
@@ -327,9 +327,9 @@ def memory_in_graph() -> AttrDict:
     )
 
 
-def catch_in_graph() -> AttrDict:
+def catch_native() -> AttrDict:
     return ppo(
-        env='in_graph:Catch-v0',
+        env='native:Catch-v0',
         network='convolutional_categorical',
         max_length=9,
         num_agents=32,

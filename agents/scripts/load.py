@@ -8,18 +8,11 @@ import numpy as np
 
 from agents.parts import distributions, policy, sequences
 from agents.scripts import networks, settings, utility
-from agents.tools import (
-    bounds,
-    errors,
-    nested,
-    observations,
-    random,
-    spaces,
-    state,
-    weights,
-)
+from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.backend import tf
+from agents.tools.envs import observations
+from agents.tools.graph import bounds, random, state, weights
+from agents.tools.graph.backend import tf
 
 
 def load(

@@ -3,7 +3,7 @@
 A network is a function of the spaces and the configuration that returns two
 Keras models, one for the policy and one for the value:
 
-    from agents.tools.backend import keras  # Quiet, and set up for this.
+    from agents.tools.graph.backend import keras  # Quiet, and set up for this.
 
     def linear(observ_space, action_space, config):
         size = distributions.output_size(action_space)
@@ -28,7 +28,7 @@ from agents.algorithms.on_policy import Networks
 from agents.parts import distributions, sequences
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.backend import keras, tf
+from agents.tools.graph.backend import keras, tf
 
 # What layers keep that normalize by statistics of their own.
 STATISTICS = 'moving_mean', 'moving_variance'

@@ -20,7 +20,7 @@ class Plan:
         rollout: Steps between two updates.
         updates: How many updates a call of the training operation comprises as
             one program, or None if it is not one program, see
-            `agents.tools.simulation.training`.
+            `agents.tools.graph.simulation.training`.
         train: Steps of a training phase, a multiple of the rollout.
         evaluation: Steps of an evaluation, as many as it may take.
         cycles: How often training and evaluation take turns.
@@ -48,7 +48,7 @@ class Plan:
         return self.cycles * (self.train + self.evaluation)
 
 
-def make(config: AttrDict, in_graph: bool = False) -> Plan:
+def make(config: AttrDict, native: bool = False) -> Plan:
     """Divide the steps of a configuration into phases.
 
     The number of evaluations and the number of updates between them are
@@ -56,7 +56,7 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
 
     Args:
         config: Settings.
-        in_graph: Whether the environments are in the graph, so that a program
+        native: Whether the environments are native, so that a program
             can comprise several updates.
     """
     rollout = config.num_agents * config.update_every
@@ -64,7 +64,7 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
     cycles = max(1, round(updates * rollout / max(config.eval_every, rollout)))
     updates = max(1, round(updates / cycles))
     together = None
-    if in_graph and rollout <= ONE_PROGRAM_STEPS:
+    if native and rollout <= ONE_PROGRAM_STEPS:
         together = _updates_together(rollout, updates)
     return Plan(
         rollout=rollout,

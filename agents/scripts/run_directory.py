@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from agents.scripts import settings, utility
-from agents.tools import errors, files, progress
+from agents.tools import errors
+from agents.tools.runs import files, progress
 
 LOCK = 'lock'
 

@@ -15,9 +15,10 @@ from typing import Any
 import cloudpickle
 import ruamel.yaml
 
-from agents.scripts import checks, configs, environments
-from agents.tools import errors, files
+from agents.scripts import checks, configs, env_setup
+from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import files
 
 CONFIG_FILE = 'config.yaml'
 
@@ -25,7 +26,7 @@ CONFIG_FILE = 'config.yaml'
 # updates; some only where another setting begins with one of some texts, as
 # that of a function does with <.
 ALWAYS = 'algorithm', ('',)
-IN_GRAPH = 'env', (environments.IN_GRAPH,)
+NATIVE = 'env', (env_setup.NATIVE,)
 SIZES = {
     'algorithm': ALWAYS,
     'network': ALWAYS,
@@ -36,8 +37,8 @@ SIZES = {
     'value_layers': ALWAYS,
     'recurrent_units': ('network', ('recurrent_', '<')),
     'convolution_filters': ('network', ('convolutional_', '<')),
-    'env': IN_GRAPH,
-    'eval_episodes': IN_GRAPH,
+    'env': NATIVE,
+    'eval_episodes': NATIVE,
 }
 
 # Settings that may name code; all others are looked up among what there is.
@@ -204,7 +205,7 @@ def _may_name_code(key: str, value: Any) -> bool:
         return False
     if key == KWARGS:
         return re.fullmatch(r'[\w-]*', value) is None
-    return key == ENV and ':' in value.removeprefix(environments.IN_GRAPH)
+    return key == ENV and ':' in value.removeprefix(env_setup.NATIVE)
 
 
 def _distrust(key: str, value: Any, own: Any, directory: pathlib.Path) -> str:
@@ -237,7 +238,7 @@ def _find_in_file(file: str, name: str) -> Callable[[], AttrDict]:
     cloudpickle.register_pickle_by_value(module)
     sys.path.insert(0, str(path.parent.resolve()))  # As if it were run.
     if re.search(r'^\s*(import|from) (keras|tensorflow)\b', _text(path), re.M):
-        importlib.import_module('agents.tools.backend')  # Sets them up.
+        importlib.import_module('agents.tools.graph.backend')  # Sets them up.
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agents.scripts import console, interrupts, plan
 
 if TYPE_CHECKING:  # It imports TensorFlow.
-    from agents.tools.loop import Report
+    from agents.tools.runs.loop import Report
 
 # What is told, and what is waited for at a signal, by what the loop does.
 WAITED_FOR = {

@@ -23,7 +23,7 @@ from agents import tools
 from agents.scripts import (
     checks,
     console,
-    environments,
+    env_setup,
     interrupts,
     options,
     plan,
@@ -32,13 +32,14 @@ from agents.scripts import (
     utility,
 )
 from agents.scripts.status import Status
-from agents.tools import checkpoints, errors
+from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.restarts import Restarts
+from agents.tools.envs.restarts import Restarts
+from agents.tools.runs import checkpoints
 
 if TYPE_CHECKING:  # These import TensorFlow.
-    from agents.tools.loop import Loop, Score
-    from agents.tools.saver import Saver
+    from agents.tools.runs.loop import Loop, Score
+    from agents.tools.runs.saver import Saver
 
 
 def train(
@@ -67,7 +68,7 @@ def train(
     """
     require_valid(config)
     began = time.perf_counter() if began is None else began
-    phases = plan.make(config, environments.is_native(config))
+    phases = plan.make(config, env_setup.is_native(config))
     signals = signals or interrupts.Interrupts()
     status = Status(say or console.silent(), signals, phases)
     return Training(_train(config, logdir, env_processes, status, began))
@@ -101,7 +102,7 @@ class Training(Iterator['Score']):
 def require_valid(config: AttrDict) -> None:
     """Refuse what no training can be started with, before anything is."""
     checks.require_settings(config)
-    environments.require(config)
+    env_setup.require(config)
 
 
 def _train(
@@ -211,17 +212,17 @@ def _start(
     Their processes start while TensorFlow is imported, which takes longer.
     Those of a resumed run go through other episodes than those of its start.
     """
-    if environments.is_native(config):
+    if env_setup.is_native(config):
         status.say('tensorflow', 'importing')
         utility.use_threads(config)
         return utility.define_native_batch_envs(config)
-    constructor = environments.constructor(config)
+    constructor = env_setup.constructor(config)
     session = utility.last_checkpoint(logdir) or 0
     if env_processes:
         counts = config.num_agents, config.eval_episodes
-        environments.require_descriptors(counts, config.num_workers)
+        env_setup.require_descriptors(counts, config.num_workers)
     envs = [
-        environments.start(
+        env_setup.start(
             constructor,
             count,
             env_processes,
@@ -230,8 +231,8 @@ def _start(
             config.worker_timeout,
         )
         for purpose, count in (
-            (environments.TRAIN, config.num_agents),
-            (environments.EVAL, config.eval_episodes),
+            (env_setup.TRAIN, config.num_agents),
+            (env_setup.EVAL, config.eval_episodes),
         )
     ]
     status.say('tensorflow', 'importing')

@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from agents import algorithms, tools
-from agents.scripts import environments
-from agents.tools import (
-    checkpoints,
-    compile_cache,
-    errors,
-    files,
-    spaces,
-    wire,
-)
+from agents.scripts import env_setup
+from agents.tools import errors, spaces
 from agents.tools.attr_dict import AttrDict
+from agents.tools.envs import wire
+from agents.tools.graph import compile_cache
+from agents.tools.runs import checkpoints, files
 
 if TYPE_CHECKING:  # These import TensorFlow.
-    from agents.tools.in_graph_batch_env import InGraphBatchEnv
-    from agents.tools.records import Records
-    from agents.tools.saver import Saver
+    from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
+    from agents.tools.runs.records import Records
+    from agents.tools.runs.saver import Saver
 
 Path = str | pathlib.Path
 
@@ -45,16 +41,14 @@ def define_batch_env(
     env_processes: bool = True,
     **settings: Any,
 ) -> 'InGraphBatchEnv':
-    """Make a batch of environments in the graph; see `environments.start`."""
-    envs = environments.start(
-        constructor, num_agents, env_processes, **settings
-    )
+    """Make a batch of native environments; see `env_setup.start`."""
+    envs = env_setup.start(constructor, num_agents, env_processes, **settings)
     return tools.InGraphBatchEnv(tools.BatchEnv(envs))
 
 
 def use_threads(config: AttrDict) -> None:
     """Import TensorFlow and give its operations the threads that suit them."""
-    from agents.tools import backend
+    from agents.tools.graph import backend
 
     # The policy and the value are learnt on threads of their own.
     cores = max(1, (os.cpu_count() or 1) // 2)
@@ -66,7 +60,7 @@ def define_native_batch_envs(config: AttrDict) -> list[Any]:
     """Make the batches for training and evaluation of a native environment."""
     from agents.environments.native_batch_env import NativeBatchEnv
 
-    env = environments.native(config)
+    env = env_setup.native(config)
     limit = min(config.max_length, env.max_length or config.max_length)
     return [
         NativeBatchEnv(env, count, limit, config.seed, purpose)
@@ -90,7 +84,7 @@ def define_simulation_graph(
         eval_env: Environments to evaluate in.
         config: Settings.
         updates: How many updates make one program with their rollouts, see
-            `agents.tools.simulation.training`.
+            `agents.tools.graph.simulation.training`.
 
     Returns:
         Dictionary of `algo`, the operations `train` and `eval` for a `Loop`,
@@ -98,8 +92,8 @@ def define_simulation_graph(
     """
     from agents.algorithms.actor import Actor
     from agents.scripts import networks
-    from agents.tools import simulation, weights
-    from agents.tools.backend import SECOND_DEVICE, tf
+    from agents.tools.graph import simulation, weights
+    from agents.tools.graph.backend import SECOND_DEVICE, tf
 
     critic_device = SECOND_DEVICE if updates is None else None
     spaces = batch_env.observation_space, batch_env.action_space
@@ -146,12 +140,12 @@ def define_saver(
     partial: bool = False,
     place: str | None = None,
 ) -> 'Saver':
-    """Make the saver of a run, see `agents.tools.saver`.
+    """Make the saver of a run, see `agents.tools.runs.saver`.
 
     What only matters within a rollout is left out, as checkpoints are written
     between them.
     """
-    from agents.tools.saver import Saver
+    from agents.tools.runs.saver import Saver
 
     kept = {
         name: variable
@@ -172,8 +166,8 @@ def last_checkpoint(logdir: Path | None) -> int | None:
 
 @contextlib.contextmanager
 def define_records(logdir: Path, step: int) -> Iterator['Records']:
-    """Open the results of a run, see `agents.tools.records`."""
-    from agents.tools.records import Records
+    """Open the results of a run, see `agents.tools.runs.records`."""
+    from agents.tools.runs.records import Records
 
     with contextlib.closing(Records(logdir, step)) as records:
         yield records
@@ -210,7 +204,7 @@ def _call(
     failure: Callable[[], Exception | None] = lambda: None,
 ) -> dict[str, float]:
     """Run an operation, or raise what went wrong within the graph."""
-    from agents.tools.backend import tf
+    from agents.tools.graph.backend import tf
 
     raised = batch_env.failure()
     if raised is not None:

@@ -24,13 +24,14 @@ import agents
 from agents import tools
 from agents.scripts import (
     console,
-    environments,
+    env_setup,
     interrupts,
     options,
     settings,
 )
-from agents.tools import errors, files, progress
+from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import files, progress
 
 # Frames per second where the environment does not tell.
 DEFAULT_FPS = 30
@@ -84,13 +85,13 @@ def visualize(
     plot(logdir, outdir / CURVE)
     made = [shown / CURVE]
     print(made[0], flush=True)
-    envs = environments.start(
-        environments.constructor(resolved, render_mode='rgb_array'),
+    envs = env_setup.start(
+        env_setup.constructor(resolved, render_mode='rgb_array'),
         num_agents,
-        # Workers have no TensorFlow, which environments in the graph need.
-        env_processes and not environments.is_native(resolved),
+        # Workers have no TensorFlow, which native environments need.
+        env_processes and not env_setup.is_native(resolved),
         resolved.num_workers,
-        (resolved.seed, environments.VIDEO),
+        (resolved.seed, env_setup.VIDEO),
         resolved.worker_timeout,
     )
     batch_env = tools.BatchEnv(envs, timeout=resolved.worker_timeout)

@@ -1,4 +1,8 @@
-"""From environments to the graph to the loop; see the README's map.
+"""From environments to the graph to the loop, in three rooms.
+
+    envs    what runs environments: workers, the batch, what they say
+    graph   what a graph is made of, and `simulate()` that steps it
+    runs    the loop of phases, and what a run leaves behind
 
 Only some of these need TensorFlow, and it is imported with the first of them.
 """
@@ -9,23 +13,26 @@ __getattr__, __dir__ = lazy.exports(
     __name__,
     {
         'AttrDict': 'attr_dict',
-        'BatchEnv': 'batch_env',
+        'BatchEnv': 'envs.batch_env',
         'Cancelled': 'errors',
         'ConfigError': 'errors',
         'EnvError': 'errors',
-        'ExternalProcess': 'external_process',
-        'InGraphBatchEnv': 'in_graph_batch_env',
-        'InGraphEnv': 'in_graph_env',
-        'Loop': 'loop',
-        'MockAlgorithm': 'mock_algorithm',
-        'MockEnvironment': 'mock_environment',
-        'StreamingMean': 'streaming_mean',
+        'ExternalProcess': 'envs.external_process',
+        'InGraphBatchEnv': 'graph.in_graph_batch_env',
+        'InGraphEnv': 'graph.in_graph_env',
+        'Loop': 'runs.loop',
+        'MockAlgorithm': 'graph.mock_algorithm',
+        'MockEnvironment': 'envs.mock_environment',
+        'StreamingMean': 'graph.streaming_mean',
         'Transition': 'transition',
         'UserError': 'errors',
-        'count_weights': 'weights',
+        'count_weights': 'graph.weights',
         'nested': 'nested',
-        'programs': 'programs',
-        'simulate': 'simulation',
-        'wrappers': 'wrappers',
+        'programs': 'graph.programs',
+        'random': 'graph.random',
+        'keras': 'graph.backend',
+        'simulate': 'graph.simulation',
+        'tf': 'graph.backend',
+        'wrappers': 'envs.wrappers',
     },
 )

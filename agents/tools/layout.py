@@ -86,7 +86,7 @@ class Layout:
 
     def pack(self, nest: Any) -> tuple:
         """Lay tensors `[..., *shape]` side by side in `[..., width]`."""
-        from agents.tools.backend import tf
+        from agents.tools.graph.backend import tf
 
         parts: list[list] = [[] for _ in self.groups]
 
@@ -108,7 +108,7 @@ class Layout:
 
     def unpack(self, matrices: Sequence) -> Any:
         """The inverse of `pack`."""
-        from agents.tools.backend import tf
+        from agents.tools.graph.backend import tf
 
         def take(column: Column) -> Any:
             matrix = matrices[column.group]

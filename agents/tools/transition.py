@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 class Transition(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from agents import algorithms
 from agents.algorithms.on_policy import OnPolicy
 from agents.scripts import configs, networks
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
 AGENTS, STEPS = 4, 6

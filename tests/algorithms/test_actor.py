@@ -7,8 +7,8 @@ import pytest
 from agents.algorithms.actor import Actor
 from agents.parts import sequences
 from agents.scripts import utility
-from agents.tools import mock_environment
-from agents.tools.backend import tf
+from agents.tools.envs import mock_environment
+from agents.tools.graph.backend import tf
 
 KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']
 each_kind = pytest.mark.parametrize('network', KINDS)

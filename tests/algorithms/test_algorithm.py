@@ -6,7 +6,7 @@ from agents import algorithms
 from agents.algorithms.algorithm import Algorithm
 from agents.algorithms.on_policy import OnPolicy
 from agents.tools import errors
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 @pytest.mark.parametrize('name', algorithms.ALGORITHMS)

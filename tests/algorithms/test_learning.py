@@ -62,8 +62,8 @@ def test_feed_forward_network_cannot():
     assert abs(final_score('feed_forward_categorical')) < 0.6
 
 
-@pytest.mark.parametrize('name', ['memory_in_graph', 'catch_in_graph'])
-def test_games_in_the_graph_are_learnt(name):
+@pytest.mark.parametrize('name', ['memory_native', 'catch_native'])
+def test_native_games_are_learnt(name):
     config = getattr(configs, name)().copy(steps=30_000, eval_every=30_000)
     *_, score = agents.train(config)
     assert score > 0.8

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents.algorithms.ppo import losses
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ import pytest
 
 from agents.algorithms import on_policy
 from agents.parts import returns, sequences
-from agents.tools import errors, state
-from agents.tools.backend import keras, tf
+from agents.tools import errors
+from agents.tools.graph import state
+from agents.tools.graph.backend import keras, tf
 from agents.tools.transition import Transition
 
 pytestmark = pytest.mark.usefixtures('eagerly')

@@ -11,8 +11,10 @@ from agents.parts import flat
 from agents.parts.critic import Critic
 from agents.parts.optimizer import Optimizer
 from agents.scripts import networks
-from agents.tools import errors, mock_environment, state
-from agents.tools.backend import keras, tf
+from agents.tools import errors
+from agents.tools.envs import mock_environment
+from agents.tools.graph import state
+from agents.tools.graph.backend import keras, tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 

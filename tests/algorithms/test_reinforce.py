@@ -5,8 +5,8 @@ import pytest
 
 from agents.algorithms.reinforce.reinforce import REINFORCE, score_loss
 from agents.parts import distributions, flat, returns
-from agents.tools import state
-from agents.tools.backend import keras, tf
+from agents.tools.graph import state
+from agents.tools.graph.backend import keras, tf
 
 KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']
 each_kind = pytest.mark.parametrize('network', KINDS)

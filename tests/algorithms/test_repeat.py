@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from agents.scripts import configs, environments, utility
-from agents.tools import mock_environment
-from agents.tools.backend import tf
+from agents.scripts import configs, env_setup, utility
+from agents.tools.envs import mock_environment
+from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
 
@@ -24,7 +24,7 @@ def weights(seed=0, **workers):
     )
     batches = [
         utility.define_batch_env(
-            environments.constructor(config),
+            env_setup.constructor(config),
             count,
             seed=(config.seed, purpose),
             **workers,

@@ -7,8 +7,9 @@ import pytest
 
 from agents import environments
 from agents.environments.native_env import NativeEnv
-from agents.tools import errors, nested, random, spaces
-from agents.tools.backend import compiled, tf
+from agents.tools import errors, nested, spaces
+from agents.tools.graph import random
+from agents.tools.graph.backend import compiled, tf
 
 AGENTS = 16
 

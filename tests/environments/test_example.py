@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from agents.scripts import environments, settings
-from agents.tools import random
-from agents.tools.backend import compiled, tf
+from agents.scripts import env_setup, settings
+from agents.tools.graph import random
+from agents.tools.graph.backend import compiled, tf
 
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'environments.md'
 
@@ -33,12 +33,12 @@ def test_it_has_thirty_lines(code):
 
 
 def test_the_config_leads_to_the_class(config):
-    assert environments.is_native(config)
-    assert type(environments.native(config)).__name__ == 'Hover'
+    assert env_setup.is_native(config)
+    assert type(env_setup.native(config)).__name__ == 'Hover'
 
 
 def test_it_steps_as_one_program(config):
-    env = environments.native(config)
+    env = env_setup.native(config)
 
     @compiled
     def step(state, action):
@@ -55,7 +55,7 @@ def test_it_steps_as_one_program(config):
 
 
 def test_frames(config):
-    env = environments.native(config)
+    env = env_setup.native(config)
     frames = [env.render(np.float32([height, 0])) for height in (-2, 0, 2)]
     rows = [np.flatnonzero(frame[:, 80, 0] == 0).mean() for frame in frames]
     assert rows == [219.5, 119.5, 19.5]

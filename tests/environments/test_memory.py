@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from agents.environments.memory import Memory, State
-from agents.tools import random
-from agents.tools.backend import tf
+from agents.tools.graph import random
+from agents.tools.graph.backend import tf
 
 KEY = random.key(0, 'test', 0)
 

@@ -1,11 +1,11 @@
-"""Batches of environments in the graph."""
+"""Batches of native environments."""
 
 import numpy as np
 
 from agents.environments.cartpole import CartPole
 from agents.environments.native_batch_env import NativeBatchEnv
 from agents.environments.pendulum import Pendulum
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 AGENTS = 5
 

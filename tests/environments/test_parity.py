@@ -9,8 +9,9 @@ import pytest
 
 from agents import environments
 from agents.environments.native_env import NativeEnv
-from agents.tools import random, spaces
-from agents.tools.backend import compiled, tf
+from agents.tools import spaces
+from agents.tools.graph import random
+from agents.tools.graph.backend import compiled, tf
 
 TRAJECTORIES = 1000
 TOLERANCE = 1e-4

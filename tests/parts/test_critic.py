@@ -5,8 +5,8 @@ import pytest
 
 from agents.parts.critic import Critic, explained_variance, value_loss
 from agents.parts.optimizer import Optimizer
-from agents.tools import random
-from agents.tools.backend import compiled, keras, tf
+from agents.tools.graph import random
+from agents.tools.graph.backend import compiled, keras, tf
 
 TIME, AGENTS, SIZE = 4, 3, 2
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from agents.parts import distributions
-from agents.tools import random, spaces
-from agents.tools.backend import compiled, tf
+from agents.tools import spaces
+from agents.tools.graph import random
+from agents.tools.graph.backend import compiled, tf
 
 SAMPLES = 20_000
 

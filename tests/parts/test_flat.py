@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents.parts import flat
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 TENSORS = [
     tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),

@@ -5,7 +5,7 @@ import pytest
 
 from agents.parts.memory import RolloutMemory
 from agents.tools import nested
-from agents.tools.backend import compiled, tf
+from agents.tools.graph.backend import compiled, tf
 from agents.tools.layout import Spec
 
 STEPS, AGENTS = 4, 3

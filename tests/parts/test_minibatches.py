@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from agents.parts import minibatches
-from agents.tools import random
-from agents.tools.backend import compiled, tf
+from agents.tools.graph import random
+from agents.tools.graph.backend import compiled, tf
 
 ROWS, BATCH, EPOCHS = 12, 3, 4
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents.parts.moments import mean_and_variance
-from agents.tools.backend import compiled, tf
+from agents.tools.graph.backend import compiled, tf
 
 WAYS = {'eager': lambda f: f, 'graph': tf.function, 'compiled': compiled}
 

@@ -9,7 +9,7 @@ import pytest
 from agents.parts import normalize
 from agents.parts.memory import RolloutMemory
 from agents.tools import layout
-from agents.tools.backend import compiled, tf
+from agents.tools.graph.backend import compiled, tf
 
 
 def rollouts(*shape, count=3, offset=5.0, scale=3.0, seed=0):

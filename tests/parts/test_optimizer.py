@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from agents.parts.optimizer import Optimizer
-from agents.tools import weights
-from agents.tools.backend import compiled, keras, tf
+from agents.tools.graph import weights
+from agents.tools.graph.backend import compiled, keras, tf
 
 SHAPES = {'kernel': (2, 3), 'bias': (3,), 'scale': ()}
 SIZE = 10

@@ -6,7 +6,7 @@ import pytest
 
 from agents.parts import distributions, policy, sequences
 from agents.scripts import configs, networks
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTIONS = gym.spaces.Discrete(4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents.parts import returns
-from agents.tools.backend import compiled, tf
+from agents.tools.graph.backend import compiled, tf
 
 DISCOUNT = 0.9
 

@@ -7,7 +7,7 @@ import pytest
 
 from agents.parts import sequences
 from agents.tools import nested
-from agents.tools.backend import compiled, keras, tf
+from agents.tools.graph.backend import compiled, keras, tf
 
 TIME, BATCH, SIZE = 5, 3, 2
 

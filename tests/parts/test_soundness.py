@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents.parts import soundness
-from agents.tools.backend import compiled, tf
+from agents.tools.graph.backend import compiled, tf
 
 BAD = [np.nan, -np.nan, np.inf, -np.inf, 1e20, -1e20]
 GOOD = [0.0, -0.0, 1e-45, 1e18, -1e18]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from agents.scripts import configs, utility
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 class Finished(NamedTuple):

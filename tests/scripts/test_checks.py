@@ -33,7 +33,7 @@ def test_every_config_is_valid(name):
 
 def test_names_are_those_that_there_are():
     from agents.scripts import networks
-    from agents.tools.backend import keras
+    from agents.tools.graph.backend import keras
 
     functions = {
         name
@@ -143,7 +143,7 @@ def test_config_that_lacks_settings_of_its_algorithm_is_refused():
         '--set=network=nope',
         '--set=surrogate=nope',
         '--set=env=CartPole',
-        '--set=env=in_graph:CartPole',
+        '--set=env=native:CartPole',
     ],
 )
 def test_mistake_is_refused_without_tensorflow_workers_or_directory(

@@ -3,9 +3,9 @@
 import gymnasium as gym
 import pytest
 
-from agents import environments as in_graph
+from agents import environments
 from agents.algorithms import ALGORITHMS
-from agents.scripts import configs, environments, plan, settings
+from agents.scripts import configs, env_setup, plan, settings
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
@@ -24,9 +24,9 @@ def test_config_is_locked_settings_of_a_known_algorithm(config):
 
 
 def test_environment_of_config_exists(config):
-    if environments.is_native(config):
-        name = config.env.removeprefix(environments.IN_GRAPH)
-        assert name in in_graph.ENVIRONMENTS
+    if env_setup.is_native(config):
+        name = config.env.removeprefix(env_setup.NATIVE)
+        assert name in environments.ENVIRONMENTS
     else:
         assert gym.spec(config.env).id == config.env
 
@@ -41,8 +41,8 @@ def test_plan_of_config_is_what_it_asks_for(config):
 
 
 def test_episodes_of_config_are_no_longer_than_the_environment_allows(config):
-    if environments.is_native(config):
-        limit = environments.native(config).max_length
+    if env_setup.is_native(config):
+        limit = env_setup.native(config).max_length
     else:
         limit = gym.spec(config.env).max_episode_steps
     assert limit is None or config.max_length <= limit

@@ -10,7 +10,7 @@ import pytest
 import agents
 from agents import tools
 from agents.parts import policy
-from agents.scripts import environments, networks, settings, utility
+from agents.scripts import env_setup, networks, settings, utility
 from agents.scripts.load import LoadedPolicy
 from agents.scripts.train import train
 from agents.tools import errors
@@ -79,11 +79,11 @@ def test_scores_are_those_of_the_evaluation(debug_run, recurrent_run, kind):
     assert len(rows) == 2
     config = settings.load_config(directory)
     count = config.eval_episodes
-    envs = environments.start(
-        environments.constructor(config),
+    envs = env_setup.start(
+        env_setup.constructor(config),
         count,
         env_processes=False,
-        seed=(config.seed, environments.EVAL, 0),
+        seed=(config.seed, env_setup.EVAL, 0),
     )
     batch = tools.BatchEnv(envs)
     for row in rows:
@@ -132,7 +132,7 @@ def recurrent_run(tmp_path_factory):
         recurrent_units=4,
         init_output_factor=3.0,
     )
-    tf = agents.tools.backend.tf
+    tf = agents.tools.graph.backend.tf
     tf.config.run_functions_eagerly(True)
     for _ in train(config, directory, env_processes=False):
         pass

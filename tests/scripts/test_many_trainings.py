@@ -11,7 +11,7 @@ import gymnasium as gym
 import pytest
 
 import agents
-from agents.tools import programs
+from agents.tools.graph import programs
 
 OBJECTS = (
     'BatchEnv', 'InGraphBatchEnv', 'NativeBatchEnv', 'ExternalProcess', 'Block',
@@ -70,7 +70,7 @@ class Brittle(gym.Wrapper):
 @pytest.mark.skipif(
     not os.path.exists('/proc/self/statm'), reason='There is no /proc.'
 )
-@pytest.mark.parametrize('env', ['CartPole-v1', 'in_graph:CartPole-v1'])
+@pytest.mark.parametrize('env', ['CartPole-v1', 'native:CartPole-v1'])
 def test_six_trainings_take_as_much_as_two(env):
     result = subprocess.run(
         [sys.executable, '-c', TRAIN, env],
@@ -95,7 +95,7 @@ def left():
 
 def test_nothing_is_left_of_a_training_that_is_dropped(tiny, eagerly):
     before, descriptors = left(), len(os.listdir('/proc/self/fd'))
-    for env in ('CartPole-v1', 'in_graph:CartPole-v1'):
+    for env in ('CartPole-v1', 'native:CartPole-v1'):
         scores = agents.train(tiny(env=env, num_workers=1))
         next(scores)
         del scores
@@ -113,7 +113,7 @@ def test_nothing_is_left_of_a_training_that_failed(tiny, eagerly):
 
 
 def test_training_goes_on_after_another_has_ended(tiny):
-    config = tiny(env='in_graph:CartPole-v1')
+    config = tiny(env='native:CartPole-v1')
     alone = list(agents.train(config))
     scores = agents.train(config)
     beside = [next(scores)]

@@ -9,8 +9,9 @@ import pytest
 from agents.algorithms.on_policy import Networks
 from agents.parts import distributions, sequences
 from agents.scripts import configs, networks
-from agents.tools import backend, errors, nested, spaces
-from agents.tools.backend import keras, tf
+from agents.tools import errors, nested, spaces
+from agents.tools.graph import backend
+from agents.tools.graph.backend import keras, tf
 
 BATCH = 4
 

@@ -5,7 +5,7 @@ import pytest
 from agents.scripts import configs, plan
 
 
-def make(in_graph=False, **settings):
+def make(native=False, **settings):
     small = {
         'num_agents': 4,
         'update_every': 50,
@@ -14,7 +14,7 @@ def make(in_graph=False, **settings):
         'eval_episodes': 3,
         'max_length': 20,
     }
-    return plan.make(configs.ppo(**{**small, **settings}), in_graph)
+    return plan.make(configs.ppo(**{**small, **settings}), native)
 
 
 def test_numbers_that_divide():
@@ -66,9 +66,9 @@ def test_numbers_that_are_rounded(settings, updates, cycles):
         (64, 32),
     ],
 )
-def test_call_in_graph_comprises_several_updates(updates, together):
+def test_native_call_comprises_several_updates(updates, together):
     phases = make(
-        in_graph=True,
+        native=True,
         num_agents=10,
         update_every=100,
         steps=1000 * updates,
@@ -78,8 +78,8 @@ def test_call_in_graph_comprises_several_updates(updates, together):
     assert phases.train == 1000 * updates
 
 
-def test_call_in_graph_has_at_least_one_update():
-    phases = make(in_graph=True, num_agents=1000, update_every=100)
+def test_native_call_has_at_least_one_update():
+    phases = make(native=True, num_agents=1000, update_every=100)
     assert phases.call == phases.rollout == 100_000
 
 

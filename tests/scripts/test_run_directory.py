@@ -10,7 +10,8 @@ import threading
 import pytest
 
 from agents.scripts import run_directory, settings, utility
-from agents.tools import errors, progress
+from agents.tools import errors
+from agents.tools.runs import progress
 
 LOCK = """
 import sys

@@ -56,7 +56,7 @@ def file(tmp_path):
         ('policy_layers=[]', []),
         ('activation=relu', 'relu'),
         ('env=Pendulum-v1', 'Pendulum-v1'),
-        ('env=in_graph:CartPole-v1', 'in_graph:CartPole-v1'),
+        ('env=native:CartPole-v1', 'native:CartPole-v1'),
         ('env_kwargs={gravity: 9.8}', {'gravity': 9.8}),
         ('num_workers=3', 3),
         ('num_workers=null', None),
@@ -389,7 +389,7 @@ def test_functions_cannot_be_used_from_a_file(tmp_path, config, changes):
 
 CODE = {
     'module': {'env': 'antigravity:Env-v0'},
-    'module in the graph': {'env': 'in_graph:antigravity:Env-v0'},
+    'module of a native one': {'env': 'native:antigravity:Env-v0'},
     'module of an argument': {'env_kwargs': {'inner': ['antigravity:Env-v0']}},
     'path of an argument': {'env_kwargs': {'xml_file': './model.xml'}},
     'dotted argument': {'env_kwargs': {'wrapper': 'antigravity.Wrapper'}},
@@ -436,10 +436,10 @@ def test_settings_are_written_only_if_they_change(tmp_path, config):
     assert os.listdir(tmp_path) == [settings.CONFIG_FILE]
 
 
-def test_environment_in_graph_is_used_from_a_file(tmp_path, config):
-    settings.save_config(config.copy(env='in_graph:CartPole-v1'), tmp_path)
+def test_native_environment_is_used_from_a_file(tmp_path, config):
+    settings.save_config(config.copy(env='native:CartPole-v1'), tmp_path)
     restored = settings.restored(None, tmp_path)
-    assert restored.env == 'in_graph:CartPole-v1'
+    assert restored.env == 'native:CartPole-v1'
 
 
 def test_loaded_settings_are_locked(run):
@@ -464,9 +464,9 @@ def test_loaded_settings_are_locked(run):
             {'convolution_filters': [8]},
             {'network': 'convolutional_categorical'},
         ),
-        ({'eval_episodes': 3}, {'env': 'in_graph:CartPole-v1'}),
-        ({'env': 'CartPole-v1'}, {'env': 'in_graph:CartPole-v1'}),
-        ({'env': 'in_graph:CartPole-v1'}, {}),
+        ({'eval_episodes': 3}, {'env': 'native:CartPole-v1'}),
+        ({'env': 'CartPole-v1'}, {'env': 'native:CartPole-v1'}),
+        ({'env': 'native:CartPole-v1'}, {}),
     ],
 )
 def test_setting_that_a_run_cannot_change_is_named(

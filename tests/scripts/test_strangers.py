@@ -123,7 +123,7 @@ def test_policy_of_a_stranger_is_loaded_without_its_environment(
 @pytest.mark.parametrize(
     'changes',
     [
-        {'env': 'in_graph:evil:X-v0'},
+        {'env': 'native:evil:X-v0'},
         {'env': 'CartPole-v1', 'env_id': 'evil:X-v0'},
         {'env': 'CartPole-v1', 'inner': ['evil:X-v0']},
         {'env': 'CartPole-v1', 'wrapper': 'evil.Wrapper'},

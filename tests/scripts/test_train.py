@@ -19,15 +19,17 @@ import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 from agents.scripts import (
-    environments,
+    env_setup,
     interrupts,
     run_directory,
     settings,
     utility,
 )
 from agents.scripts.train import train
-from agents.tools import errors, launch, progress, saver
-from agents.tools.backend import tf
+from agents.tools import errors
+from agents.tools.envs import launch
+from agents.tools.graph.backend import tf
+from agents.tools.runs import progress, saver
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
@@ -293,9 +295,9 @@ def test_cancelled_run_is_saved(nothing_left, tiny, tmp_path):
     assert utility.last_checkpoint(tmp_path) == 20
 
 
-def test_cancelled_run_in_the_graph_is_saved(tiny, tmp_path):
+def test_cancelled_native_run_is_saved(tiny, tmp_path):
     signals = interrupts.Interrupts()
-    config = tiny(env='in_graph:CartPole-v1')
+    config = tiny(env='native:CartPole-v1')
     scores = train(config, tmp_path, signals=signals)
     next(scores)
     signals.cancel()
@@ -471,7 +473,7 @@ def test_library_leaves_signals_alone(tiny):
 def test_too_few_descriptors_are_told_before_any_worker_starts(
     nothing_left, tiny, monkeypatch
 ):
-    monkeypatch.setattr(environments, 'OTHER_DESCRIPTORS', 10**9)
+    monkeypatch.setattr(env_setup, 'OTHER_DESCRIPTORS', 10**9)
     monkeypatch.setattr(launch, 'start', None)  # It does not come to that.
     config = tiny(num_agents=3, eval_episodes=4, num_workers=4, batch_size=5)
     with pytest.raises(errors.ConfigError, match='7 workers need'):

@@ -13,7 +13,7 @@ import pytest
 
 from agents.scripts import run_directory, settings, utility
 from agents.scripts.train import main
-from agents.tools import checkpoints
+from agents.tools.runs import checkpoints
 
 TRAIN = [sys.executable, '-m', 'agents.scripts.train']
 

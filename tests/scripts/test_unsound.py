@@ -11,7 +11,7 @@ from agents.algorithms.on_policy import Networks
 from agents.environments.native_env import NativeEnv
 from agents.scripts import utility
 from agents.tools import errors
-from agents.tools.backend import keras, tf
+from agents.tools.graph.backend import keras, tf
 
 BAD_STEP = 23
 
@@ -93,7 +93,7 @@ def test_policy_that_is_no_number_reaches_no_environment(tiny):
         policy = keras.Sequential([keras.layers.Dense(2), broken])
         return Networks(policy, keras.Sequential([keras.layers.Dense(1)]))
 
-    for env in ('CartPole-v1', 'in_graph:CartPole-v1'):
+    for env in ('CartPole-v1', 'native:CartPole-v1'):
         settings = tiny(env=env, network=network)
         with pytest.raises(errors.EnvError, match='The action -1'):
             next(agents.train(settings, env_processes=False))

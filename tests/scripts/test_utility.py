@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agents import tools
-from agents.scripts import environments, utility
+from agents.scripts import env_setup, utility
 from agents.tools import errors
 
 
@@ -135,7 +135,7 @@ def test_linked_checkpoints_are_refused(tmp_path):
 
 
 def test_batch_env_is_in_the_graph(tiny, nothing_left):
-    constructor = environments.constructor(tiny())
+    constructor = env_setup.constructor(tiny())
     batch_env = utility.define_batch_env(constructor, 3, num_workers=1)
     assert isinstance(batch_env, tools.InGraphBatchEnv)
     batch_env.reset()
@@ -149,7 +149,7 @@ def graph(tiny, eagerly):
 
     def build(**changes):
         config = tiny(**changes)
-        constructor = environments.constructor(config)
+        constructor = env_setup.constructor(config)
         batches = [
             utility.define_batch_env(constructor, 2, False) for _ in range(2)
         ]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents.tools import layout, nested
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 from agents.tools.layout import Spec
 
 SPECS = {

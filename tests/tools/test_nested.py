@@ -5,7 +5,7 @@ import collections
 import pytest
 
 from agents.tools import AttrDict, nested
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 Point = collections.namedtuple('Point', 'y x')
 

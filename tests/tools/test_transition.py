@@ -1,6 +1,6 @@
 """What a step tells."""
 
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
 

@@ -1,6 +1,6 @@
 """The losses of proximal policy optimization."""
 
-from agents.tools.backend import tf
+from agents.tools.graph.backend import tf
 
 
 def clipped_surrogate(

@@ -6,8 +6,8 @@ from agents.algorithms import sizes
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.algorithms.ppo import losses
 from agents.parts import distributions, minibatches, sequences
-from agents.tools import state
-from agents.tools.backend import compiled, tf
+from agents.tools.graph import state
+from agents.tools.graph.backend import compiled, tf
 
 LOSS_METRICS = 'loss', 'kl', 'clip_fraction'
 

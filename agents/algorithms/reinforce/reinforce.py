@@ -5,8 +5,8 @@ from typing import Any
 from agents.algorithms import sizes
 from agents.algorithms.on_policy import OnPolicy, Rollout
 from agents.parts import sequences
-from agents.tools import state
-from agents.tools.backend import compiled, tf
+from agents.tools.graph import state
+from agents.tools.graph.backend import compiled, tf
 
 
 class REINFORCE(OnPolicy):

@@ -1,0 +1,322 @@
+"""The environments that a configuration asks for.
+
+The one way to make them, for training, evaluation and videos alike. Workers
+import this module, so it stays clear of TensorFlow.
+"""
+
+import contextlib
+import functools
+import importlib.util
+import inspect
+import os
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents import environments as registry
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.envs import headless, launch, wrappers
+from agents.tools.envs.env_slice import EnvSlice
+from agents.tools.envs.external_process import ExternalProcess
+
+# Before the name of an environment that is written in TensorFlow.
+NATIVE = 'native:'
+
+# What environments of Gymnasium need beside it, by where they are: the package
+# and the name by which pip installs it along with Gymnasium.
+PACKAGES = {
+    'gymnasium.envs.mujoco': ('mujoco', 'mujoco'),
+    'gymnasium.envs.box2d': ('Box2D', 'box2d'),
+    'gymnasium.envs.phys2d': ('jax', 'jax'),
+    'gymnasium.envs.tabular': ('jax', 'jax'),
+}
+
+# Said of environments that others register.
+OTHERS = (
+    'What another package registers is named as module:Id, such as '
+    'ale_py:ALE/Pong-v5.'
+)
+
+NO_VECTORS = (
+    'is a vector of environments already, which is not supported yet. Give '
+    'one that is alone; num_agents of them are stepped in parallel.'
+)
+
+# File descriptors that the rest of the program needs.
+OTHER_DESCRIPTORS = 100
+
+# What environments are for, so that their seeds differ.
+TRAIN, EVAL, VIDEO = range(3)
+
+
+def constructor(
+    config: AttrDict, render_mode: str | None = None
+) -> Callable[[], gym.Env]:
+    """A function that makes the environment of a configuration.
+
+    Names are looked up here rather than in the worker, which knows nothing of
+    what the user has registered.
+    """
+    kwargs = dict(config.env_kwargs)
+    if is_native(config):
+        return functools.partial(_make, _as_gym(config), {}, config.max_length)
+    if render_mode:
+        _require_rendering(config.env)
+        kwargs['render_mode'] = render_mode
+    env = config.env if callable(config.env) else _spec(config.env)
+    return functools.partial(
+        _make, env, kwargs, config.max_length, config.observ_bounds
+    )
+
+
+def is_native(config: AttrDict) -> bool:
+    """Whether the environment is written in TensorFlow."""
+    if isinstance(config.env, str):
+        return config.env.startswith(NATIVE)
+    # If nobody has imported the contract, the environment cannot meet it.
+    contract = sys.modules.get('agents.environments.native_env')
+    if contract is None or not isinstance(config.env, type):
+        return False
+    return issubclass(config.env, contract.NativeEnv)
+
+
+def require(config: AttrDict) -> None:
+    """Refuse an environment that there is not; makes none."""
+    if not is_native(config):
+        constructor(config)
+        return
+    if config.observ_bounds != 'ignore':
+        raise errors.ConfigError(
+            "The setting 'observ_bounds' is for environments in processes; "
+            'nothing comes between a native one and its policy.'
+        )
+    if isinstance(config.env, str):
+        registry.require_known(config.env.removeprefix(NATIVE))
+
+
+def native(config: AttrDict) -> Any:
+    """Make the environment of a configuration that is written in TensorFlow."""
+    kind = config.env
+    if isinstance(kind, str):
+        kind = registry.find(kind.removeprefix(NATIVE))
+    return kind(**config.env_kwargs)
+
+
+def start(
+    constructor: Callable[[], gym.Env],
+    count: int,
+    env_processes: bool = True,
+    num_workers: int | None = None,
+    seed: Sequence[int] = (0,),
+    timeout: float = 60.0,
+) -> list[EnvSlice] | list[ExternalProcess]:
+    """Make environments, or start the processes that make them.
+
+    The processes start at the same time and go on starting after the return.
+    The result is for a `BatchEnv`. The seed of an environment depends on its
+    index alone, not on the process it lives in.
+
+    Args:
+        constructor: Function that makes an environment.
+        count: Number of environments.
+        env_processes: Whether to use worker processes.
+        num_workers: How many; by default one per core.
+        seed: Numbers that the seeds of the environments are derived from.
+        timeout: Seconds within which a worker has to answer.
+    """
+    seeds = [
+        int(np.random.SeedSequence([*seed, index]).generate_state(1)[0])
+        for index in range(count)
+    ]
+    if not env_processes:
+        return [EnvSlice([constructor] * count, seeds)]
+    require_descriptors([count], num_workers)
+    cores, workers = _cores(), _workers(count, num_workers)
+    # With a worker for every core, each stays on its own; a scheduler left to
+    # itself is slow to find out that two of them share one.
+    pinned = cores if workers == len(cores) > 1 else [None] * workers
+    parts = np.array_split(np.arange(count), workers)
+    with contextlib.ExitStack() as stack:
+        started = []
+        for indices, core in zip(parts, pinned, strict=True):
+            process = ExternalProcess(
+                [constructor] * len(indices),
+                seeds=[seeds[index] for index in indices],
+                first=int(indices[0]),
+                timeout=timeout,
+                core=core,
+            )
+            started.append(process)
+            stack.callback(process.close)
+        stack.pop_all()
+    return started
+
+
+def require_descriptors(
+    counts: Sequence[int], num_workers: int | None = None
+) -> None:
+    """Refuse more workers than there are file descriptors for.
+
+    Args:
+        counts: Number of environments of each batch.
+        num_workers: How many workers for each; by default one per core.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    workers = sum(_workers(count, num_workers) for count in counts)
+    try:
+        used = len(os.listdir('/dev/fd'))
+    except OSError:
+        used = 0
+    needed = used + OTHER_DESCRIPTORS + workers * launch.DESCRIPTORS
+    if limit != resource.RLIM_INFINITY and needed > limit:
+        raise errors.ConfigError(
+            f'{workers} workers need {needed} file descriptors, but this '
+            f'process may have {limit}. Allow more (ulimit -n {needed}) or use '
+            'fewer workers (num_workers).'
+        )
+
+
+def _workers(count: int, num_workers: int | None) -> int:
+    """How many workers host so many environments."""
+    return min(num_workers or len(_cores()), count)
+
+
+def _cores() -> list[int]:
+    """The cores that this process may run on."""
+    if hasattr(os, 'sched_getaffinity'):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _make(
+    env: Callable[..., gym.Env] | gym.envs.registration.EnvSpec,
+    kwargs: dict,
+    max_length: int,
+    observ_bounds: str = 'ignore',
+) -> gym.Env:
+    if 'render_mode' in kwargs:
+        headless.prepare()
+    made = _make_limited(env, kwargs, max_length)
+    if observ_bounds == 'ignore':
+        return made
+    return wrappers.BoundObserv(made, observ_bounds)
+
+
+def _make_limited(
+    env: Callable[..., gym.Env] | gym.envs.registration.EnvSpec,
+    kwargs: dict,
+    max_length: int,
+) -> gym.Env:
+    """Make an environment that truncates its episodes."""
+    if callable(env):
+        _quiet_mujoco()
+        made = env(**kwargs)
+        if isinstance(made, gym.vector.VectorEnv):
+            raise errors.EnvError(f'What {_name(env)} makes {NO_VECTORS}')
+        return wrappers.LimitDuration(made, max_length)
+    if 'mujoco' in str(env.entry_point):
+        importlib.import_module('mujoco')
+    if 'gymnasium.envs.mujoco' in str(env.entry_point):
+        kwargs = _with_camera(kwargs)
+    _quiet_mujoco()
+    limit = min(max_length, env.max_episode_steps or max_length)
+    return gym.make(env, limit, disable_env_checker=True, **kwargs)
+
+
+def _with_camera(kwargs: dict) -> dict:
+    """Film with the camera that follows the body, where there is one.
+
+    By itself Gymnasium leaves the camera at the start, and bodies run away.
+    """
+    if 'render_mode' not in kwargs or {'camera_id', 'camera_name'} & {*kwargs}:
+        return kwargs
+    return {**kwargs, 'camera_name': 'track'}
+
+
+def _as_gym(config: AttrDict) -> Callable[[], gym.Env]:
+    from agents.environments.as_gym_env import AsGymEnv  # Needs TensorFlow.
+
+    return lambda: AsGymEnv(native(config))
+
+
+def _quiet_mujoco() -> None:
+    """Keep MuJoCo from a log file and from telling users of deprecations."""
+
+    def warn(message: str) -> None:
+        if 'deprecated' not in message:
+            print(f'MuJoCo: {message}', file=sys.stderr)
+
+    if 'mujoco' in sys.modules:
+        sys.modules['mujoco'].set_mju_user_warning(warn)
+
+
+def _spec(name: str) -> gym.envs.registration.EnvSpec:
+    """Look up a name, or `module:name` after importing the module."""
+    module, _, registered = name.rpartition(':')
+    if module == 'envpool':
+        raise errors.ConfigError(f'The environment {name!r} {NO_VECTORS}')
+    try:
+        if module:
+            importlib.import_module(module)
+        spec = gym.spec(registered)
+    except gym.error.Error as error:
+        near = errors.nearest(registered, gym.registry)
+        reason = str(error).rstrip('.?') + ('?' if '?' in str(error) else '.')
+        raise errors.ConfigError(
+            f'There is no environment {name!r}{near} {reason} {OTHERS}'
+        ) from error
+    except Exception as error:
+        raise errors.ConfigError(
+            f'The environment {name!r} cannot be imported: {error}.'
+        ) from error
+    if spec.entry_point is None:
+        raise errors.ConfigError(f'The environment {name!r} {NO_VECTORS}')
+    _require_installed(spec)
+    return spec
+
+
+def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
+    """Refuse an environment that lacks a package before workers are started."""
+    module = str(spec.entry_point).partition(':')[0]
+    needed = {
+        package: f": pip install 'gymnasium[{extra}]'"
+        for place, (package, extra) in PACKAGES.items()
+        if place in module
+    }
+    if isinstance(spec.entry_point, str):
+        needed[module.partition('.')[0]] = '.'
+    for package, remedy in needed.items():
+        found = sys.modules.get(package) or importlib.util.find_spec(package)
+        if found is None:
+            raise errors.ConfigError(
+                f'The environment {spec.id!r} needs the package {package!r}, '
+                f'which is not installed{remedy}'
+            )
+
+
+def _require_rendering(env: Any) -> None:
+    """Refuse a function of the user's that cannot be asked for frames."""
+    if not callable(env):
+        return
+    with contextlib.suppress(TypeError, ValueError):  # It may not tell.
+        parameters = inspect.signature(env).parameters
+        keywords = inspect.Parameter.VAR_KEYWORD
+        if 'render_mode' not in parameters and not any(
+            parameter.kind == keywords for parameter in parameters.values()
+        ):
+            raise errors.EnvError(
+                f'{_name(env)} takes no argument render_mode, by which '
+                'environments are asked for frames, so there is no video. Add '
+                'render_mode=None to its arguments and pass it on to the '
+                'environment, whose render() returns frames if it is '
+                '"rgb_array".'
+            )
+
+
+def _name(env: Any) -> str:
+    return getattr(env, '__name__', str(env))

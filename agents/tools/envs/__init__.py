@@ -1,0 +1,1 @@
+"""What runs environments: workers, the batch, and what they say."""

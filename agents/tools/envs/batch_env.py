@@ -1,0 +1,356 @@
+"""Several environments that are stepped as one."""
+
+import contextlib
+import functools
+import itertools
+import math
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import errors, nested, spaces
+from agents.tools.envs import block, channel, env_slice, observations
+from agents.tools.envs.external_process import ExternalProcess, Replies
+from agents.tools.envs.restarts import Restarts
+
+Member = ExternalProcess | env_slice.EnvSlice
+
+
+class BatchEnv:
+    """Combines environments into a batch.
+
+    Environments in external processes step in parallel, really: the batch
+    first sends the request to every process and only then waits for any of
+    them. Within one process, and for environments that are not external, one
+    steps after the other.
+
+    An environment whose episode ended is reset within the same step. `observ`
+    is what to act on next; the true successor of the step, which a return has
+    to bootstrap from, is `next_observ`. The two differ only there. A reset
+    takes indices because the episodes of a batch end at different times and
+    those that have not ended must go on undisturbed.
+
+    A process that died, hangs, or whose environment raised or broke its
+    contract may be started anew. The step is lost then for its environments,
+    see `agents.tools.Transition`, and new episodes have begun.
+
+    Args:
+        envs: Environments, `ExternalProcess` and `EnvSlice` objects, in order.
+        blocking: Wait for each process before sending to the next. For
+            debugging, or when environments fight over a resource.
+        timeout: Seconds within which a step or a reset has to complete.
+        restarts: How many processes may be started anew, by default none.
+    """
+
+    def __init__(
+        self,
+        envs: Sequence[gym.Env | Member],
+        blocking: bool = False,
+        timeout: float = 60.0,
+        restarts: Restarts | None = None,
+    ):
+        self.seconds = 0.0  # Spent on steps and resets so far.
+        self._blocking = blocking
+        self._timeout = timeout
+        self._restarts = restarts or Restarts()
+        self._cancelled = threading.Event()
+        self._members = _members(envs)
+        self._places = [
+            (number, position)
+            for number, member in enumerate(self._members)
+            for position in range(len(member))
+        ]
+        ends = [*itertools.accumulate(map(len, self._members), initial=0)]
+        self._rows = [slice(*pair) for pair in itertools.pairwise(ends)]
+        try:
+            self._blocks = [
+                self._attach(place) for place in range(len(ends) - 1)
+            ]
+            spaces.require_equal(zip(ends, self._members, strict=False))
+            self._rounds = self._define_rounds()
+        except BaseException:
+            self.close()
+            raise
+        self.observation_space = self._members[0].observation_space
+        self.action_space = self._members[0].action_space
+        self._actions_shape = (len(self), *spaces.shape(self.action_space))
+        self._choices = spaces.count(self.action_space)
+        self._reply = block.reply_layout(self.observation_space)
+        # What was last to be acted on, if it may be needed.
+        self._observ = observations.zeros(self.observation_space, len(self))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: int) -> 'EnvView':
+        """One of the environments, to read attributes and call methods of."""
+        number, position = self._places[index]
+        return EnvView(self._members[number], position)
+
+    def __getattr__(self, name: str) -> Any:
+        """Attribute access reaches the first environment."""
+        if name.startswith('_'):
+            raise AttributeError(f'BatchEnv has no attribute {name!r}.')
+        return getattr(self[0], name)
+
+    def step(self, actions: Any) -> tuple:
+        """Step all environments, and reset those that end.
+
+        Args:
+            actions: Array with one action per environment.
+
+        Returns:
+            Tuple of observ, reward, terminated, truncated, next_observ.
+        """
+        reply = self._unpack(self.step_packed(actions))
+        names = 'observ', 'reward', 'terminated', 'truncated', 'next_observ'
+        return tuple(reply[name] for name in names)
+
+    def reset(self, indices: Sequence[int] | None = None) -> Any:
+        """Reset some environments, by default all; returns their observ."""
+        everywhere = np.arange(len(self)) if indices is None else indices
+        mask = np.zeros(len(self), bool)
+        mask[everywhere] = True
+        observ = self._unpack(self.reset_packed(mask))['observ']
+        return nested.map(lambda leaf: leaf[everywhere], observ)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> list:
+        """Call a method of every environment, the processes in parallel."""
+        results: dict[int, Any] = {}
+        for turn in range(max(map(len, self._members))):
+            promises = {
+                index: self[index].call(name, *args, blocking=False, **kwargs)
+                for index, (_, position) in enumerate(self._places)
+                if position == turn
+            }
+            results.update({i: promise() for i, promise in promises.items()})
+        return [results[index] for index in range(len(self))]
+
+    def cancel(self) -> None:
+        """Make the step under way, or the next one, raise `Cancelled`.
+
+        The one method that another thread may call.
+        """
+        self._cancelled.set()
+
+    def close(self) -> None:
+        """Close all environments and end their processes."""
+        self._restarts = Restarts()  # From now on, nothing is started anew.
+        with contextlib.ExitStack() as stack:  # One may raise an error.
+            for member in self._members:
+                stack.callback(member.close)
+                if isinstance(member, ExternalProcess):
+                    member.begin_close()
+
+    def step_packed(self, actions: Any) -> list[np.ndarray]:
+        """Like `step`, but the reply is in matrices by `block.reply_layout`."""
+        actions = self._checked(actions)
+        for rows, member_block in zip(self._rows, self._blocks, strict=True):
+            member_block.request['action'][:] = actions[rows]
+        return self._exchange(channel.STEP)
+
+    def reset_packed(self, mask: np.ndarray) -> list[np.ndarray]:
+        """Reset where the mask is true; the others keep their last reply."""
+        for rows, member_block in zip(self._rows, self._blocks, strict=True):
+            member_block.request['reset'][:] = mask[rows]
+        return self._exchange(channel.RESET, ~mask)
+
+    def _exchange(
+        self, request: bytes, lost: np.ndarray | bool = True
+    ) -> list[np.ndarray]:
+        """Have all members answer a request.
+
+        Args:
+            request: The kind of the request.
+            lost: For which environments the step would be lost if they had to
+                be started anew.
+        """
+        started = time.perf_counter()
+        try:
+            self._require_not_cancelled()
+            failed = [
+                process
+                for replies in self._rounds
+                for process in replies.exchange(
+                    request,
+                    self._timeout,
+                    self._cancelled.is_set,
+                    self._restarts.spend,
+                )
+            ]
+            for member in self._members:
+                if isinstance(member, env_slice.EnvSlice):
+                    member.step() if request == channel.STEP else member.reset()
+            anew = [self._start_anew(process) for process in failed]
+            if anew:
+                self._rounds = self._define_rounds()
+        except errors.EnvError:
+            # Another one in close would hide what went wrong first.
+            with contextlib.suppress(errors.EnvError):
+                self.close()
+            raise
+        # A copy in any case, since the blocks are written to by the next step.
+        matrices = [
+            np.concatenate(rows)
+            for rows in zip(*[b.matrices for b in self._blocks], strict=True)
+        ]
+        if anew:
+            self._mark_lost(matrices, anew, lost)
+        if self._restarts.budget:
+            observ = self._reply.views(matrices)['observ']
+            self._observ = nested.map(np.copy, observ)
+        self.seconds += time.perf_counter() - started
+        return matrices
+
+    def _define_rounds(self) -> list[Replies]:
+        """The processes that work at the same time, round by round."""
+        external = [m for m in self._members if isinstance(m, ExternalProcess)]
+        if self._blocking:
+            return [Replies([process]) for process in external]
+        return [Replies(external)] if external else []
+
+    def _attach(self, place: int) -> block.Block:
+        """Set up the memory of a member, which has then been constructed."""
+        member = self._members[place]
+        if isinstance(member, env_slice.EnvSlice):
+            found = member.observation_space, member.action_space
+            own = block.Block(*found, len(member))
+            member.attach(own)
+            return own
+        while True:
+            try:
+                return member.attach()
+            except errors.WorkerDied as error:  # Others would happen again.
+                self._restarts.spend(error)
+                member = member.anew(self._restarts.count)
+                self._members[place] = member
+
+    def _start_anew(self, failed: ExternalProcess) -> int:
+        """Put a new process into the place of one that failed, and reset it.
+
+        Returns:
+            The number of the place.
+        """
+        place, process = self._members.index(failed), failed
+        while True:
+            process = process.anew(self._restarts.count)
+            self._members[place] = process
+            try:
+                self._blocks[place] = process.attach(self._cancelled.is_set)
+                spaces.require_equal([(0, self), (process.first, process)])
+                self._blocks[place].request['reset'][:] = 1.0
+                process.request(channel.RESET)
+                Replies([process]).wait(self._timeout, self._cancelled.is_set)
+                return place
+            except errors.EnvError as error:
+                self._restarts.spend(error)
+                process.close()
+
+    def _mark_lost(
+        self,
+        matrices: list[np.ndarray],
+        anew: list[int],
+        lost: np.ndarray | bool,
+    ) -> None:
+        """Tell which steps were lost, whose successor is what was acted on."""
+        rows = np.zeros(len(self), bool)
+        for place in anew:
+            rows[self._rows[place]] = True
+        rows &= lost
+        reply = self._reply.views(matrices)
+        reply['truncated'][rows] = reply['lost'][rows] = 1.0
+
+        def restore(leaf: np.ndarray, last: np.ndarray) -> None:
+            leaf[rows] = last[rows]
+
+        nested.map(restore, reply['next_observ'], self._observ)
+
+    def _unpack(self, matrices: list[np.ndarray]) -> dict:
+        reply = self._reply.views(matrices)
+        for name in ('terminated', 'truncated', 'begins'):
+            reply[name] = reply[name] > 0.5
+        return reply
+
+    def _checked(self, actions: Any) -> np.ndarray:
+        actions = np.asarray(actions)
+        if actions.shape != self._actions_shape:
+            raise errors.EnvError(
+                f'Expected actions of shape {self._actions_shape} for '
+                f'{len(self)} environments with {self.action_space}, got the '
+                f'shape {actions.shape}.'
+            )
+        self._require_values(actions)
+        return actions
+
+    def _require_values(self, actions: np.ndarray) -> None:
+        """Refuse actions that are not values of the space."""
+        plain = self._choices is None and actions.dtype == np.float32
+        # A sum of squares is soon told, and finite only if all of them are.
+        if plain and math.isfinite(np.vdot(actions, actions)):
+            return
+        with np.errstate(over='ignore', invalid='ignore'):
+            if self._choices is None:
+                valid = np.isfinite(actions.astype(np.float32, copy=False))
+            else:
+                valid = (actions >= 0) & (actions < self._choices)
+                valid &= actions % 1 == 0
+        if not valid.all():
+            index = int(np.argwhere(~valid)[0, 0])
+            raise errors.EnvError(
+                f'The action {actions[index]} for environment {index} is not a '
+                f'value of {self.action_space}; no environment was stepped.'
+            )
+
+    def _require_not_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise errors.Cancelled('Stepping the environments was called off.')
+
+
+class EnvView:
+    """One environment of a batch."""
+
+    def __init__(self, member: Member, position: int):
+        self._member = member
+        self._position = position
+
+    def call(
+        self, name: str, *args: Any, blocking: bool = True, **kwargs: Any
+    ) -> Any:
+        """Call a method or read an attribute, see `ExternalProcess.call`."""
+        if isinstance(self._member, ExternalProcess):
+            return self._member.call(
+                name, *args, index=self._position, blocking=blocking, **kwargs
+            )
+        value = self._member.call(self._position, name, *args, **kwargs)
+        return value if blocking else lambda: value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith('_'):
+            raise AttributeError(f'EnvView has no attribute {name!r}.')
+        return self.call(name)
+
+
+def _members(envs: Sequence[gym.Env | Member]) -> list[Member]:
+    """Members as they are, and a slice for each run of plain environments."""
+    members: list[Member] = []
+    first = 0
+    for ready, group in itertools.groupby(
+        envs, lambda env: isinstance(env, Member)
+    ):
+        found: list[Any] = list(group)
+        if not ready:
+            constructors = [functools.partial(_same, env) for env in found]
+            found = [env_slice.EnvSlice(constructors, first=first)]
+        members.extend(found)
+        first += sum(len(member) for member in found)
+    if not members:
+        raise errors.ConfigError('A batch has at least one environment.')
+    return members
+
+
+def _same(env: gym.Env) -> gym.Env:
+    return env

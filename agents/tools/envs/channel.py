@@ -1,0 +1,171 @@
+"""The messages between a batch and a worker process.
+
+A message is one byte; a few kinds are followed by a payload of bytes. Numbers
+of steps and resets are not in messages but in a block of shared memory.
+"""
+
+import os
+import select
+import struct
+import time
+from collections.abc import Iterable
+
+# Requests.
+START = b'i'  # Payload: pickled settings of the slice. Parent to child only.
+STEP = b's'
+RESET = b'r'
+CALL = b'c'  # Payload: pickled index, name, arguments. Parent to child only.
+ATTACH = b'a'
+CLOSE = b'q'
+
+# Replies.
+DONE = b'd'
+RESULT = b'v'  # Payload: a value by `agents.tools.envs.wire`.
+REFUSED = b'x'  # Payload: text; the call cannot be answered, nothing broke.
+EXCEPTION = b'e'  # Payload: text; the worker is over.
+REPLIES = DONE, RESULT, REFUSED, EXCEPTION
+
+# How long to stay awake for a message. Long enough for a small policy and a few
+# dozen environments, and short enough not to be felt by others.
+AWAKE_SECONDS = 1e-3
+
+# A process that was without a core for longer than this, while there was a
+# message for it, had better sleep.
+LATE_SECONDS = 2e-3
+
+# For how long it then does not stay awake: from the first to the last, doubled
+# each time that it happens again within so many seconds.
+ASLEEP_SECONDS = 0.03, 1.0
+SOON_SECONDS = 0.3
+
+_LENGTH = struct.Struct('!Q')
+
+
+class Channel:
+    """One end of a stream between two processes, a file descriptor.
+
+    Payloads may be larger than what fits into the connection, so that the
+    other end has to do its part. That is waited for until a deadline, in
+    seconds of `time.monotonic`, or without end if there is none.
+    """
+
+    def __init__(self, descriptor: int):
+        self.descriptor = descriptor
+        self._readable = Readable([descriptor])
+        os.set_blocking(descriptor, False)
+
+    def send(self, kind: bytes) -> None:
+        os.write(self.descriptor, kind)
+
+    def send_payload(
+        self, kind: bytes, payload: bytes, deadline: float | None = None
+    ) -> None:
+        message = memoryview(kind + _LENGTH.pack(len(payload)) + payload)
+        while message:
+            try:
+                message = message[os.write(self.descriptor, message) :]
+            except BlockingIOError:
+                _await(self.descriptor, select.POLLOUT, deadline)
+
+    def receive(self) -> bytes:
+        """The kind of the next message; empty if the other end is gone."""
+        try:
+            return self._read(1, None)
+        except ConnectionResetError:
+            return b''
+
+    def receive_soon(self) -> bytes:
+        """Like `receive`, but awake for a while before sleeping."""
+        self._readable.wait()
+        return self.receive()
+
+    def receive_payload(self, deadline: float | None = None) -> bytes:
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, deadline))
+        return self._exactly(length, deadline)
+
+    def _exactly(self, length: int, deadline: float | None) -> bytes:
+        parts = bytearray()
+        while len(parts) < length:
+            part = self._read(min(length - len(parts), 1 << 20), deadline)
+            if not part:
+                raise EOFError('The other end closed within a message.')
+            parts += part
+        return bytes(parts)
+
+    def _read(self, length: int, deadline: float | None) -> bytes:
+        """Some bytes, as soon as there are any; none if there never will be."""
+        while True:
+            try:
+                return os.read(self.descriptor, length)
+            except BlockingIOError:
+                _await(self.descriptor, select.POLLIN, deadline)
+
+
+class Readable:
+    """Waits for descriptors to become readable, awake for a while at first.
+
+    Waking up takes longer than most policies need to choose the next action,
+    and who is woken up interrupts a worker that is not done yet. So it stays
+    awake, on the time that the other processes leave. Once one of them has left
+    none, while there was something to read, it sleeps at once for some time:
+    on a busy machine, who sleeps has its turn earlier than who gives way.
+    """
+
+    def __init__(self, descriptors: Iterable[int]):
+        self._poll = select.poll()
+        for descriptor in descriptors:
+            self._poll.register(descriptor, select.POLLIN)
+        self._awake_from = 0.0
+        self._asleep = 0.0
+
+    def remove(self, descriptor: int) -> None:
+        """Do not wait for this one any more."""
+        self._poll.unregister(descriptor)
+
+    def wait(self, timeout: float | None = None) -> list[int]:
+        """The descriptors that are readable, none after so many seconds."""
+        now = time.perf_counter()
+        awake = (
+            AWAKE_SECONDS if timeout is None else min(AWAKE_SECONDS, timeout)
+        )
+        give_up = now + awake
+        while self._awake_from <= now < give_up:
+            if ready := self._poll.poll(0):
+                return [descriptor for descriptor, _ in ready]
+            _give_way()
+            before, now = now, time.perf_counter()
+            if now - before > LATE_SECONDS and self._poll.poll(0):
+                self._sleep(now)
+        ready = self._poll.poll(None if timeout is None else 1000 * timeout)
+        return [descriptor for descriptor, _ in ready]
+
+    def _sleep(self, now: float) -> None:
+        """Do not stay awake for a while."""
+        shortest, longest = ASLEEP_SECONDS
+        again = now - self._awake_from < SOON_SECONDS
+        self._asleep = min(2 * self._asleep, longest) if again else shortest
+        self._awake_from = now + self._asleep
+
+
+def is_readable(descriptor: int) -> bool:
+    """Whether there is something to read, be it that the other end is gone."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _await(descriptor: int, event: int, deadline: float | None) -> None:
+    """Wait for an event, and raise `TimeoutError` after the deadline."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    left = None if deadline is None else deadline - time.monotonic()
+    if not poll.poll(None if left is None else 1000 * max(0, left)):
+        raise TimeoutError('The other end did not do its part in time.')
+
+
+def _give_way() -> None:
+    """Let other processes have the core, if they need it."""
+    if hasattr(os, 'sched_yield'):
+        os.sched_yield()
+    else:
+        time.sleep(0)

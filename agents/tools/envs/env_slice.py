@@ -1,0 +1,278 @@
+"""Environments of one process, stepped one after another.
+
+This is where values of an environment become numbers of a batch, so this is
+where they are checked: a wrong shape, type or key, a value that does not fit
+or a number that is not one stops the run with the environment's index rather
+than reach a normaliser or a network.
+"""
+
+import math
+import reprlib
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import errors, nested, spaces
+from agents.tools.envs import block, observations
+
+# What methods return, and how many values they did before Gymnasium 0.26.
+VALUES = {
+    'step': ('observation', 'reward', 'terminated', 'truncated', 'info'),
+    'reset': ('observation', 'info'),
+}
+OLD_VALUES = {'step': 4, 'reset': 1}
+
+
+class EnvSlice:
+    """Some environments of a batch, their data in the arrays of a block.
+
+    Args:
+        constructors: Functions that each make an environment.
+        seeds: A seed for the first reset of each environment, or None.
+        first: Index of the first of these environments within the batch.
+        current: Array of one integer that always holds the index of the
+            environment at work, to tell which one died or hangs.
+    """
+
+    def __init__(
+        self,
+        constructors: Sequence[Callable[[], gym.Env]],
+        seeds: Sequence[int | None] | None = None,
+        first: int = 0,
+        current: np.ndarray | None = None,
+    ):
+        self.envs: list[gym.Env] = []
+        self._seeds = list(seeds or [None] * len(constructors))
+        self._first = first
+        self._current = np.zeros(1, np.int64) if current is None else current
+        for index, constructor in enumerate(constructors):
+            self._current[0] = index
+            try:
+                self.envs.append(constructor())
+            except errors.EnvError as error:  # It says all there is to say.
+                raise errors.EnvError(
+                    f'Environment {first + index}: {error}'
+                ) from None
+            except Exception:
+                raise self._raised(index, 'while it was constructed') from None
+        try:
+            self.observation_space = self.envs[0].observation_space
+            self.action_space = self.envs[0].action_space
+            spaces.require_supported(self.observation_space, self.action_space)
+            spaces.require_equal(enumerate(self.envs, self._first))
+        except errors.EnvError:
+            raise
+        except Exception:
+            raise self._raised(0, 'when asked for its spaces') from None
+
+    def __len__(self) -> int:
+        return len(self.envs)
+
+    def attach(self, memory: block.Block) -> None:
+        """Use a block for requests and replies from now on."""
+        self._request, self._reply = memory.request, memory.reply
+        self._observ = observations.Writer(
+            self.observation_space, self._reply['observ']
+        )
+        self._next_observ = observations.Writer(
+            self.observation_space, self._reply['next_observ']
+        )
+        self._write = self._next_observ.write
+        self._flags_set = False
+
+    def step(self) -> None:
+        """Step every environment with its requested action.
+
+        An environment that ended is reset within the same step: `observ` is
+        then what to act on next while `next_observ` is the true successor.
+        """
+        current, write = self._current, self._write
+        rewards: list[float] = []
+        ended: list[tuple[int, bool, bool]] = []
+        with np.errstate(over='ignore'):  # Shows as infinity, which is checked.
+            actions = self._actions()
+            for index, env in enumerate(self.envs):
+                current[0] = index
+                try:
+                    result = env.step(actions[index])
+                except Exception:
+                    doing = f'in step, given the action {actions[index]}'
+                    raise self._raised(index, doing) from None
+                try:
+                    observ, reward, terminated, truncated, _ = result
+                    write(index, observ)
+                    rewards.append(_number(reward))
+                    _require_flags(terminated, truncated)
+                except Exception as error:
+                    raise self._broken(index, 'step', result, error) from None
+                if terminated or truncated:
+                    ended.append((index, terminated, truncated))
+            try:
+                self._conclude(rewards)
+            except FloatingPointError:  # If an environment wants these raised.
+                with np.errstate(all='ignore'):
+                    self._conclude(rewards)
+        self._set_flags(ended)
+        for index, _, _ in ended:
+            self._reset(index)
+
+    def reset(self) -> None:
+        """Reset the environments that the request marks."""
+        marked = self._request['reset'] > 0.5
+        for index in np.flatnonzero(marked):
+            self._reset(int(index))
+        for name in ('reward', 'terminated', 'truncated'):
+            self._reply[name][marked] = 0.0
+        self._reply['begins'][marked] = 1.0
+        self._flags_set = True
+
+    def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of an environment, or read an attribute.
+
+        Wrappers are looked through as `gymnasium.Env.get_wrapper_attr` does.
+        """
+        self._current[0] = index
+        value = self.envs[index].get_wrapper_attr(name)
+        try:
+            return value(*args, **kwargs) if callable(value) else value
+        except Exception:
+            raise self._raised(index, f'in {name}') from None
+
+    def close(self) -> None:
+        """Close every environment, the later ones too if one raises."""
+        failures = []
+        for index, env in enumerate(self.envs):
+            try:
+                env.close()
+            except Exception:
+                failures.append(self._raised(index, 'in close'))
+        if failures:
+            raise failures[0]
+
+    def _reset(self, index: int) -> None:
+        env, seed = self.envs[index], self._seeds[index]
+        self._current[0] = index
+        self._seeds[index] = None  # Later episodes continue the same stream.
+        try:
+            if seed is not None:
+                env.action_space.seed(seed)
+            result = env.reset(seed=seed)
+        except Exception:
+            doing = f'in reset, given the seed {seed}'
+            raise self._raised(index, doing) from None
+        try:
+            if not isinstance(result, tuple):
+                raise TypeError('it should return a tuple')
+            observ, _ = result
+            with np.errstate(all='ignore'):
+                self._observ.write(index, observ)
+                found = self._observ.first_beyond()
+        except Exception as error:
+            raise self._broken(index, 'reset', result, error) from None
+        if found is not None:
+            raise self._beyond(index, found[1], 'a first observation', 'observ')
+
+    def _actions(self) -> list:
+        actions = self._request['action']
+        match self.action_space:
+            case gym.spaces.Discrete(start=start):
+                return (actions + start).tolist()
+            case gym.spaces.MultiDiscrete(start=start):
+                return list(actions + start)
+        # A copy, as environments may keep the action that they are given.
+        return list(actions.astype(self.action_space.dtype))
+
+    def _set_flags(self, ended: list[tuple[int, bool, bool]]) -> None:
+        """Mark the environments that ended; mostly, none has or had."""
+        reply = self._reply
+        if self._flags_set:
+            for name in ('begins', 'terminated', 'truncated'):
+                reply[name][:] = 0.0
+        for index, terminated, truncated in ended:
+            reply['begins'][index] = 1.0
+            reply['terminated'][index] = terminated
+            reply['truncated'][index] = truncated
+        self._flags_set = bool(ended)
+
+    def _conclude(self, rewards: list[float]) -> None:
+        """Complete what steps returned, unless it is infinite or nearly so."""
+        self._reply['reward'][:] = rewards
+        self._next_observ.copy_to(self._observ)
+        found = observations.first_beyond(self._reply['reward'])
+        if found is not None:
+            raise self._beyond(*found, 'a reward')
+        found = self._next_observ.first_beyond()
+        if found is not None:
+            raise self._beyond(*found, 'an observation')
+
+    def _raised(self, index: int, doing: str) -> errors.EnvError:
+        return errors.EnvError(
+            f'Environment {self._first + index} raised an error {doing}:\n'
+            f'{traceback.format_exc().rstrip()}'
+        )
+
+    def _broken(
+        self, index: int, method: str, result: Any, error: Exception
+    ) -> errors.EnvError:
+        if type(error) not in (TypeError, ValueError, OverflowError):
+            return self._raised(index, f'in what {method} returned')
+        what = _wrong_number(method, result) or f'{error}'
+        return errors.EnvError(
+            f'Environment {self._first + index} broke the contract of '
+            f'gymnasium.Env.{method}: {what}. It returned '
+            f'{reprlib.repr(result)}.'
+        )
+
+    def _beyond(
+        self, index: int, number: float, what: str, where: str = 'next_observ'
+    ) -> errors.EnvError:
+        observ = nested.map(lambda leaf: leaf[index], self._reply[where])
+        kind = (
+            f'the value {number:g}, which is beyond ±{observations.LARGEST:g}: '
+            'the squares of such numbers do not add up within 32 bits. Scale '
+            'or clip it in the environment'
+            if math.isfinite(number)
+            else 'values that are not finite 32-bit numbers'
+        )
+        return errors.EnvError(
+            f'Environment {self._first + index} returned {what} with {kind}; '
+            f'its observation: {observ}.'
+        )
+
+
+def _wrong_number(method: str, result: Any) -> str | None:
+    """Say how many values a method should have returned, if that is wrong."""
+    expected, before = VALUES[method], OLD_VALUES[method]
+    count = len(result) if isinstance(result, (tuple, list)) else 1
+    if count == len(expected):
+        return None
+    old = (
+        ', as before Gymnasium 0.26; wrap the environment with '
+        'shimmy.GymV21CompatibilityV0 or return what is asked for today'
+    )
+    return (
+        f'it should return {len(expected)} values ({", ".join(expected)}), not '
+        f'{count}{old if count == before else ""}'
+    )
+
+
+def _number(value: Any) -> float:
+    if value.__class__ is float:
+        return value
+    plain = isinstance(value, (float, int, np.floating, np.integer))
+    if plain or (isinstance(value, np.ndarray) and value.shape == ()):
+        return float(value)
+    raise TypeError(
+        f'the reward should be a number, not {observations.describe(value)}'
+    )
+
+
+def _require_flags(terminated: Any, truncated: Any) -> None:
+    for name, value in (('terminated', terminated), ('truncated', truncated)):
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(
+                f'{name} should be a bool, not {observations.describe(value)}'
+            )

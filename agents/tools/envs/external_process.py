@@ -1,0 +1,473 @@
+"""Environments in a process of their own."""
+
+import contextlib
+import functools
+import signal
+import sys
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import errors
+from agents.tools.envs import block, channel, launch, processes, wire
+
+# A worker that has not closed its environments by then is killed.
+CLOSE_SECONDS = 1.0
+
+# How long it may take until a call for cancellation is heard.
+CANCEL_SECONDS = 0.1
+
+
+class ExternalProcess:
+    """Constructs environments inside another process and steps them there.
+
+    The process is started when the object is made, so that several start at
+    the same time; anything that needs an answer waits for it. For a single
+    environment the object serves as that environment:
+
+        env = ExternalProcess(lambda: gymnasium.make('CartPole-v1'))
+        observ, info = env.reset(seed=0)
+        promise = env.step(1, blocking=False)
+        observ, reward, terminated, truncated, info = promise()
+
+    With `blocking=False` the request has been sent and the environment is
+    already working when the call returns. What is returned is a promise, a
+    function without arguments: calling it only waits for the reply. This is
+    how several environments step in parallel, send to all, then receive from
+    all. A process has one outstanding request at a time.
+
+    An error of an environment is raised here with its original traceback. A
+    process that dies or does not answer within the timeout is reported with
+    the index of the environment that was at work, and leaves nothing behind.
+
+    Workers protect the training from the environments, not the machine: they
+    run the environments' code with the user's rights.
+
+    Attributes:
+        first: Index of the first environment within its batch.
+
+    Args:
+        constructor: Function that makes an environment, or several of them
+            for a process that hosts as many and steps them in turn.
+        seeds: Seeds for the first reset of the environments in a batch.
+        first: Index of the first environment within its batch.
+        timeout: Seconds within which any request has to be answered.
+        core: The core to stay on, by default any.
+    """
+
+    def __init__(
+        self,
+        constructor: Callable[[], gym.Env] | Sequence[Callable[[], gym.Env]],
+        seeds: Sequence[int | None] | None = None,
+        first: int = 0,
+        timeout: float = 60.0,
+        core: int | None = None,
+    ):
+        single = callable(constructor)
+        constructors: Any = [constructor] if single else list(constructor)  # type: ignore[arg-type]
+        settings = {
+            'constructors': constructors,
+            'seeds': seeds,
+            'first': first,
+            'core': core,
+        }
+        self._make_alike = functools.partial(
+            ExternalProcess,
+            constructors,
+            first=first,
+            timeout=timeout,
+            core=core,
+        )
+        self._seeds = seeds
+        self._count = len(constructors)
+        self.first = first
+        self._timeout = timeout
+        self._spaces: tuple[gym.Space, gym.Space] | None = None
+        self._busy = True  # With constructing the environments.
+        self._calls = 0
+        self._number = 0  # Of the last request.
+        self._close_by: float | None = None
+        payload = _pickled(settings)
+        worker = launch.start(first)
+        self._process, self._memory = worker.process, worker.memory
+        self._channel = channel.Channel(worker.control.fileno())
+        self._pidfd = worker.pidfd
+        self._header = worker.header
+        self._finalizer = weakref.finalize(self, launch.end, worker)
+        try:
+            self._send(channel.START, payload)
+        except errors.EnvError:
+            self.close()
+            raise
+
+    def __len__(self) -> int:
+        """The number of environments in the process."""
+        return self._count
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def observation_space(self) -> gym.Space:
+        return self._found_spaces()[0]
+
+    @property
+    def action_space(self) -> gym.Space:
+        return self._found_spaces()[1]
+
+    def step(self, action: Any, blocking: bool = True) -> Any:
+        """Step the environment; returns the usual tuple, or its promise."""
+        return self.call('step', action, blocking=blocking)
+
+    def reset(self, blocking: bool = True, **kwargs: Any) -> Any:
+        """Reset the environment; returns the usual tuple, or its promise."""
+        return self.call('reset', blocking=blocking, **kwargs)
+
+    def call(
+        self,
+        name: str,
+        *args: Any,
+        index: int = 0,
+        blocking: bool = True,
+        **kwargs: Any,
+    ) -> Any:
+        """Call a method or read an attribute of one of the environments.
+
+        Plain values, arrays and spaces can be returned.
+        """
+        self._found_spaces()
+        message = cloudpickle.dumps((index, name, args, kwargs))
+        self._require_idle()
+        self._begin_request()
+        self._calls += 1
+        self._send(channel.CALL, message)
+        promise = functools.partial(self._keep, self._calls)
+        return promise() if blocking else promise
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith('_'):
+            raise AttributeError(f'ExternalProcess has no attribute {name!r}.')
+        return self.call(name)
+
+    def anew(self, number: int) -> 'ExternalProcess':
+        """Start another process for the same environments.
+
+        Args:
+            number: Tells apart the processes that are made of this one: their
+                seeds are derived from it, so that episodes are others.
+        """
+        seeds = self._seeds and [_derived(seed, number) for seed in self._seeds]
+        return self._make_alike(seeds=seeds)
+
+    def attach(
+        self, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> block.Block:
+        """Set up the shared memory through which a batch uses the process."""
+        found = self._found_spaces(is_cancelled)
+        size = block.HEADER + block.Block.size(*found, self._count)
+        memory = block.grown(self._memory, size)
+        self.request(channel.ATTACH)
+        self._wait(is_cancelled)
+        buffer = memoryview(memory)[block.HEADER :]
+        return block.Block(*found, self._count, buffer)
+
+    def request(self, kind: bytes) -> None:
+        """Send a request about the block; `Replies.wait` awaits the reply."""
+        self._require_idle()
+        self._begin_request()
+        try:
+            self._channel.send(kind)
+        except ConnectionError:
+            raise self.death() from None
+
+    def receive(self, timeout: float, deadline: float) -> Any:
+        """Take the reply that has arrived.
+
+        Args:
+            timeout: Seconds that the process has had for it.
+            deadline: When they are over, by `time.monotonic`.
+        """
+        kind = self._channel.receive()
+        if kind not in channel.REPLIES:
+            raise self.death()
+        payload = b''
+        try:
+            if kind != channel.DONE:
+                payload = self._channel.receive_payload(deadline)
+        except (EOFError, ConnectionError):
+            raise self.death() from None
+        except TimeoutError:
+            raise self.timed_out(timeout) from None
+        if kind == channel.EXCEPTION:
+            self._busy = False
+            raise errors.EnvError(payload.decode())
+        self._require_answer()
+        if kind == channel.REFUSED:
+            raise AttributeError(payload.decode())
+        return wire.loads(payload) if kind == channel.RESULT else None
+
+    def descriptors(self) -> list[int]:
+        """File descriptors that become readable by a reply or by death."""
+        return [self._channel.descriptor, *self._pidfd]
+
+    def death(self) -> errors.WorkerDied:
+        """The error that tells how the process ended."""
+        processes.await_exit(self._process, CLOSE_SECONDS)
+        self.close()
+        code = self._process.returncode
+        how = (
+            f'was killed by {signal.Signals(-code).name}'
+            if code < 0
+            else f'exited with code {code}'
+        )
+        return errors.WorkerDied(
+            f'The worker process {self._process.pid} {how} while environment '
+            f'{self._at_work()} was at work.'
+        )
+
+    def timed_out(self, timeout: float) -> errors.EnvError:
+        """The error that tells that no reply came in time; ends the process."""
+        at_work = self._at_work()
+        self.close()
+        return errors.EnvError(
+            f'Environment {at_work} did not answer within {timeout:g} '
+            f'seconds; its worker process {self._process.pid} was killed. If '
+            'it needs longer than that, raise the timeout, worker_timeout in a '
+            'config.'
+        )
+
+    def close(self) -> None:
+        """Close the environments and end the process, at once if it is busy.
+
+        What goes wrong in there is told in a line of the standard error.
+        """
+        left = self.begin_close() - time.monotonic()
+        processes.await_exit(self._process, left)
+        if self._finalizer.alive and not self._busy:
+            self._tell_last_error()
+        self._finalizer()
+
+    def begin_close(self) -> float:
+        """Ask the process to close without waiting until it has.
+
+        Returns:
+            The time by which it will have closed or else is killed.
+        """
+        if self._close_by is None:
+            self._close_by = time.monotonic() + CLOSE_SECONDS
+            if self._busy:
+                processes.end(self._process)
+            else:
+                with contextlib.suppress(OSError):  # It is gone.
+                    self._channel.send(channel.CLOSE)
+        return self._close_by
+
+    def _found_spaces(
+        self, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[gym.Space, gym.Space]:
+        if self._spaces is None:
+            try:
+                self._spaces = self._wait(is_cancelled)
+            except errors.EnvError:
+                self.close()
+                raise
+        return self._spaces
+
+    def _begin_request(self) -> None:
+        self._busy = True
+        self._number += 1
+        self._header[block.ASKED] = self._number
+
+    def _send(self, kind: bytes, payload: bytes) -> None:
+        deadline = time.monotonic() + self._timeout
+        try:
+            self._channel.send_payload(kind, payload, deadline)
+        except ConnectionError:
+            if kind != channel.START:  # Else told by who asks for the spaces.
+                raise self.death() from None
+        except TimeoutError:
+            raise self.timed_out(self._timeout) from None
+
+    def _require_answer(self) -> None:
+        """Refuse a reply that is not to the last request."""
+        answered = int(self._header[block.ANSWERED])
+        if not self._busy or answered != self._number:
+            self.close()
+            raise errors.EnvError(
+                f'The worker process {self._process.pid} of environment '
+                f'{self.first} replied to request {answered} when the last one '
+                f'was {self._number}{"" if self._busy else ", again"}. A '
+                'process that an environment has forked may not return to '
+                'agents.'
+            )
+        self._busy = False
+
+    def _tell_last_error(self) -> None:
+        """Print why the environments could not be closed, if so."""
+        control = self._channel.descriptor
+        with contextlib.suppress(EOFError, OSError):  # As is usual.
+            if channel.is_readable(control):
+                kind = self._channel.receive()
+                if kind == channel.EXCEPTION:
+                    payload = self._channel.receive_payload(self._close_by)
+                    error = errors.in_a_line(errors.EnvError(payload.decode()))
+                    print(error, file=sys.stderr)
+
+    def _keep(self, call: int) -> Any:
+        """Keep the promise of a call."""
+        if call != self._calls or not self._busy:
+            raise RuntimeError('The reply to this request has been taken.')
+        return self._wait()
+
+    def _wait(self, is_cancelled: Callable[[], bool] = lambda: False) -> Any:
+        self._require_open()
+        return Replies([self]).wait(self._timeout, is_cancelled)[0]
+
+    def _require_open(self) -> None:
+        if not self._finalizer.alive:
+            raise errors.EnvError('The worker process has been closed.')
+
+    def _require_idle(self) -> None:
+        self._require_open()
+        if self._busy:
+            raise RuntimeError(
+                'A process has one outstanding request at a time: call the '
+                'promise of the one before.'
+            )
+
+    def _at_work(self) -> int:
+        return self.first + int(self._header[block.CURRENT])
+
+
+def _raise(error: errors.EnvError) -> None:
+    raise error
+
+
+class Replies:
+    """Waits for the replies of processes that work at the same time."""
+
+    def __init__(self, processes: Sequence[ExternalProcess]):
+        self._processes = {}  # By the descriptor that carries the reply.
+        self._control = {}  # That descriptor by each that may become readable.
+        self._failed: list[ExternalProcess] = []
+        for process in processes:
+            control, *others = process.descriptors()
+            self._processes[control] = process
+            self._control.update(dict.fromkeys((control, *others), control))
+        self._readable = channel.Readable(self._control)
+
+    def exchange(
+        self,
+        kind: bytes,
+        timeout: float,
+        is_cancelled: Callable[[], bool],
+        bear: Callable[[errors.EnvError], None],
+    ) -> list[ExternalProcess]:
+        """Send a request to all processes and wait for the replies.
+
+        Args:
+            kind: The request.
+            timeout: Seconds until those that have not replied are given up.
+            is_cancelled: Whether to stop waiting.
+            bear: Raises the error of a process that failed, or does not, so
+                that the others go on.
+
+        Returns:
+            The processes that failed; only the others may be asked again.
+        """
+        for control, process in [*self._processes.items()]:
+            try:
+                process.request(kind)
+            except errors.EnvError as error:
+                self._give_up(control, error, bear)
+        self.wait(timeout, is_cancelled, bear)
+        return self._failed
+
+    def wait(
+        self,
+        timeout: float,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        bear: Callable[[errors.EnvError], None] = _raise,
+    ) -> list:
+        """Receive from all processes, as each of them replies.
+
+        Raises:
+            EnvError: If one of them raised, died or exceeded the timeout.
+            Cancelled: If `is_cancelled` came to be true meanwhile.
+        """
+        replies: dict[int, Any] = {}
+        deadline = time.monotonic() + timeout
+        while len(replies) < len(self._processes):
+            patience = min(deadline - time.monotonic(), CANCEL_SECONDS)
+            ready = self._readable.wait(max(0, patience))
+            if not ready and is_cancelled():
+                raise errors.Cancelled(
+                    'Stepping the environments was called off.'
+                )
+            if not ready and time.monotonic() >= deadline:
+                for late in [fd for fd in self._processes if fd not in replies]:
+                    error = self._processes[late].timed_out(timeout)
+                    self._give_up(late, error, bear)
+            for descriptor in ready:
+                self._receive(descriptor, replies, timeout, deadline, bear)
+        return [replies[control] for control in self._processes]
+
+    def _receive(
+        self,
+        descriptor: int,
+        replies: dict[int, Any],
+        timeout: float,
+        deadline: float,
+        bear: Callable[[errors.EnvError], None],
+    ) -> None:
+        control = self._control.get(descriptor)
+        if control is None:
+            return  # That of a process which has just been given up.
+        process = self._processes[control]
+        try:
+            if descriptor != control and not channel.is_readable(control):
+                raise process.death()
+            # If it was done already, this is not a reply but raises an error.
+            replies[control] = process.receive(timeout, deadline)
+        except errors.EnvError as error:
+            replies.pop(control, None)
+            self._give_up(control, error, bear)
+
+    def _give_up(
+        self,
+        control: int,
+        error: errors.EnvError,
+        bear: Callable[[errors.EnvError], None],
+    ) -> None:
+        """Go on without a process, if that is to be borne."""
+        bear(error)
+        for descriptor, its_control in [*self._control.items()]:
+            if its_control == control:
+                del self._control[descriptor]
+                self._readable.remove(descriptor)
+        process = self._processes.pop(control)
+        self._failed.append(process)
+        process.close()
+
+
+def _derived(seed: int | None, number: int) -> int | None:
+    """A seed that differs for every number, if there is one."""
+    if seed is None:
+        return None
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+
+
+def _pickled(settings: dict) -> bytes:
+    try:
+        return cloudpickle.dumps(settings)
+    except Exception as error:
+        raise errors.ConfigError(
+            f'The constructor of an environment cannot be sent to a process: '
+            f'{error}'
+        ) from error

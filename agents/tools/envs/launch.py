@@ -1,0 +1,120 @@
+"""Starts the programs of worker processes."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from typing import NamedTuple
+
+import numpy as np
+
+from agents.tools import errors
+from agents.tools.envs import block, processes
+
+# Variables that would make a worker's libraries believe that they are part of
+# the parent's MPI job.
+MPI_PREFIXES = ('OMPI_', 'PMIX_', 'PMI_', 'MPI_', 'MPICH_', 'HYDRA_', 'HYDI_')
+
+# A worker keeps one core busy with environments; threads would only compete.
+ONE_THREAD = ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')
+
+# File descriptors that the parent has of each worker: a socket, a pipe, one
+# that tells of its death, and the shared memory, opened once and mapped twice.
+DESCRIPTORS = 6
+
+# The program of a worker, which finds modules where the parent does.
+WORKER = 'agents.tools.envs.worker'
+PROGRAM = 'import sys; sys.path[:] = {path}; from {module} import main; main()'
+
+
+class Launched(NamedTuple):
+    """A process and what belongs to it.
+
+    Attributes:
+        process: The process.
+        control: The socket to it.
+        lifeline: Descriptor of a pipe; the process ends when it is closed.
+        memory: Descriptor of the memory that is shared with it.
+        header: The numbers in there.
+        pidfd: Descriptor that becomes readable by its death, if there is such.
+    """
+
+    process: subprocess.Popen
+    control: socket.socket
+    lifeline: int
+    memory: int
+    header: np.ndarray
+    pidfd: list[int]
+
+
+def start(first: int) -> Launched:
+    """Start a worker, or leave nothing if that is impossible."""
+    try:
+        with contextlib.ExitStack() as stack:
+            worker = _start_on(stack)
+            stack.pop_all()
+            return worker
+    except OSError as error:
+        raise errors.EnvError(
+            f'The worker of environment {first} cannot be started: {error}. '
+            'Use fewer workers, or raise the limit in question (see ulimit -a).'
+        ) from error
+
+
+def _start_on(stack: contextlib.ExitStack) -> Launched:
+    """Start a worker; what it needs is undone by the stack."""
+    memory = block.anonymous_file()
+    stack.callback(os.close, memory)
+    header = block.header(block.grown(memory, block.HEADER))
+    ours, theirs = socket.socketpair()
+    stack.callback(ours.close)
+    with theirs:
+        their_lifeline, our_lifeline = os.pipe()
+        stack.callback(os.close, our_lifeline)
+        try:
+            process = _popen(theirs.fileno(), their_lifeline, memory)
+        finally:
+            os.close(their_lifeline)
+    stack.callback(processes.end, process)
+    pidfd = processes.death_descriptors(process)
+    return Launched(process, ours, our_lifeline, memory, header, pidfd)
+
+
+def _popen(*descriptors: int) -> subprocess.Popen:
+    """Start the program of a worker, given its ends of the connections."""
+    environ = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(MPI_PREFIXES)
+    }
+    environ.update({key: os.environ.get(key, '1') for key in ONE_THREAD})
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    program = PROGRAM.format(
+        path=ascii(path), module='agents.tools.envs.worker'
+    )
+    # The end of another thread would be taken for that of this process.
+    lasting = threading.current_thread() is threading.main_thread()
+    arguments = *descriptors, os.getpid() if lasting else 0
+    # Blocked signals stay so in the child, until it can tell them itself that
+    # they are not for it: Ctrl-C is the parent's to handle.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        return subprocess.Popen(
+            [sys.executable, '-c', program, *map(str, arguments)],
+            pass_fds=descriptors,
+            stdin=subprocess.DEVNULL,
+            env=environ,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def end(worker: Launched) -> None:
+    """Kill a process and let go of all that belongs to it."""
+    processes.end(worker.process)
+    worker.control.close()
+    for descriptor in (worker.lifeline, worker.memory, *worker.pidfd):
+        os.close(descriptor)

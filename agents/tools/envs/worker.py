@@ -1,0 +1,182 @@
+"""The program of a worker process; see `agents.tools.envs.external_process`.
+
+A worker hosts a slice of environments. It is started afresh rather than
+forked, never imports TensorFlow, and dies with its parent.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import mmap
+import os
+import signal
+import sys
+import threading
+import traceback
+
+import cloudpickle
+
+from agents.tools import errors
+from agents.tools.envs import block, channel, env_slice, processes, wire
+
+# Requests to Linux: a signal when the parent dies, and to be the parent of
+# processes whose own has died. From linux/prctl.h.
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def main() -> None:
+    """Serve requests until the parent closes or dies."""
+    control, lifeline, memory, parent = map(int, sys.argv[1:5])
+    # A group of its own, since Ctrl-C is the parent's to handle, but not a
+    # session: schedulers share out time by session, and would let a worker
+    # that is awake keep the parent waiting.
+    os.setpgid(0, 0)
+    _die_with_parent(lifeline, parent)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent's to handle.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    try:
+        Worker(control, memory).run()
+    finally:
+        processes.kill_descendants(os.getpid())
+
+
+class Worker:
+    """Answers the requests of the parent.
+
+    Args:
+        control: Descriptor of the socket to the parent.
+        memory: Descriptor of the shared memory.
+    """
+
+    def __init__(self, control: int, memory: int):
+        self._parent = channel.Channel(control)
+        self._memory = memory
+        self._header = block.header(mmap.mmap(memory, block.HEADER))
+        self._number = 0  # Of the request that is being answered.
+        self._pid = os.getpid()
+
+    def run(self) -> None:
+        """Make the environments and serve them; errors are told."""
+        try:
+            if self._parent.receive() != channel.START:
+                return  # The parent changed its mind or died.
+            settings = cloudpickle.loads(self._parent.receive_payload())
+            _stay_on(settings.pop('core'))
+            current = self._header[block.CURRENT : block.CURRENT + 1]
+            envs = env_slice.EnvSlice(**settings, current=current)
+            found = envs.observation_space, envs.action_space
+            self._reply(channel.RESULT, wire.dumps(found))
+            self._serve(envs)
+            envs.close()
+        except errors.EnvError as error:
+            self._tell(channel.EXCEPTION, str(error))
+        except Exception:
+            self._tell(channel.EXCEPTION, traceback.format_exc())
+
+    def _serve(self, envs: env_slice.EnvSlice) -> None:
+        """Answer requests until told to close."""
+        while True:
+            request = self._parent.receive_soon()
+            self._number = self._header[block.ASKED]
+            if request == channel.STEP:
+                envs.step()
+            elif request == channel.RESET:
+                envs.reset()
+            elif request == channel.ATTACH:
+                found = envs.observation_space, envs.action_space
+                buffer = memoryview(mmap.mmap(self._memory, 0))[block.HEADER :]
+                envs.attach(block.Block(*found, len(envs), buffer))
+            elif request == channel.CALL:
+                self._call(envs)
+                continue
+            else:
+                return
+            self._reply(channel.DONE)
+
+    def _call(self, envs: env_slice.EnvSlice) -> None:
+        message = cloudpickle.loads(self._parent.receive_payload())
+        index, name, args, kwargs = message
+        try:
+            value = wire.dumps(envs.call(index, name, *args, **kwargs))
+        except errors.EnvError:
+            raise
+        except Exception as error:
+            self._reply(channel.REFUSED, _encode(f'{name}: {error}'))
+        else:
+            self._reply(channel.RESULT, value)
+
+    def _reply(self, kind: bytes, payload: bytes | None = None) -> None:
+        """Answer the request, which nothing else may do."""
+        if os.getpid() != self._pid:
+            raise errors.EnvError(
+                f'An environment of the worker process {self._pid} has called '
+                'os.fork, and both processes returned from it. The child has '
+                'to end by os._exit.'
+            )
+        self._header[block.ANSWERED] = self._number
+        if payload is None:
+            self._parent.send(kind)
+        else:
+            self._parent.send_payload(kind, payload)
+
+    def _tell(self, kind: bytes, text: str) -> None:
+        with contextlib.suppress(ConnectionError):  # The parent is gone.
+            self._parent.send_payload(kind, _encode(text))
+
+
+def _encode(text: str) -> bytes:
+    """Names of files, for example, may hold what is not text."""
+    return text.encode(errors='backslashreplace')
+
+
+def _stay_on(core: int | None) -> None:
+    if core is not None and hasattr(os, 'sched_setaffinity'):
+        os.sched_setaffinity(0, {core})
+
+
+def _die_with_parent(lifeline: int, parent: int) -> None:
+    """Kill this process and those it starts once the parent is gone.
+
+    The parent alone holds the other end of the pipe. Linux can be asked to
+    signal a whole group of processes when that closes, which works even while
+    an environment never returns to the interpreter. In case an environment
+    closes descriptors that are not its own, the death of the parent is
+    signalled as well. That is handled rather than deadly, for if this process
+    died before the pipe closes, those that it has started would live on.
+
+    Args:
+        lifeline: Our end of the pipe.
+        parent: Number of the parent, or 0 if the thread that started this
+            process, whose end would be taken for the parent's, may end early.
+    """
+    if parent and hasattr(signal, 'SIGRTMAX'):
+        signal.signal(signal.SIGRTMAX, lambda *_: _kill_group())
+        _prctl(PR_SET_PDEATHSIG, signal.SIGRTMAX)
+        if os.getppid() != parent:  # It died before that.
+            os._exit(1)
+    if not hasattr(fcntl, 'F_SETSIG'):
+        threading.Thread(target=_watch, args=[lifeline], daemon=True).start()
+        return
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+    flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
+    if channel.is_readable(lifeline):  # The parent died before that.
+        os._exit(1)
+
+
+def _watch(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    _kill_group()
+
+
+def _kill_group() -> None:
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    """Ask Linux for something about this process; elsewhere it is left out."""
+    with contextlib.suppress(AttributeError, OSError):
+        arguments = [ctypes.c_ulong(number) for number in (value, 0, 0, 0)]
+        ctypes.CDLL(None).prctl(option, *arguments)

@@ -1,0 +1,340 @@
+"""Wrappers of environments.
+
+Where Gymnasium has the same wrapper, the one here stands on it and keeps the
+name that belongs to this project's vocabulary.
+"""
+
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import nested, spaces
+from agents.tools.envs.external_process import ExternalProcess
+
+__all__ = [
+    'ActionRepeat',
+    'AutoReset',
+    'BoundObserv',
+    'CacheSpaces',
+    'ClipAction',
+    'ConvertTo32Bit',
+    'ExternalProcess',
+    'FrameDelta',
+    'FrameHistory',
+    'LimitDuration',
+    'RandomStart',
+    'RangeNormalize',
+]
+
+
+class AutoReset(gym.wrappers.Autoreset):
+    """Resets the environment in the step that follows the end of an episode."""
+
+
+class ClipAction(gym.wrappers.ClipAction):
+    """Clips actions to the bounds of the space, so that any are accepted."""
+
+
+class LimitDuration(gym.wrappers.TimeLimit):
+    """Truncates episodes after a number of steps."""
+
+    def __init__(self, env: gym.Env, duration: int):
+        super().__init__(env, max_episode_steps=duration)
+
+
+class BoundObserv(gym.ObservationWrapper):
+    """Watches over the bounds that a space promises for observations.
+
+    What does not fit the space otherwise, by its shape for example, or is not
+    finite, is left to the batch to refuse.
+
+    Args:
+        env: The environment.
+        beyond: What becomes of values beyond the bounds: 'clip' moves them to
+            the nearest bound, 'error' raises an error.
+    """
+
+    CHOICES = 'clip', 'error'
+
+    def __init__(self, env: gym.Env, beyond: str):
+        super().__init__(env)
+        if beyond not in self.CHOICES:
+            raise ValueError(
+                f"Values beyond the bounds are for 'clip' or 'error', not "
+                f'{beyond!r}.'
+            )
+        self._beyond = beyond
+
+    def observation(self, observation: Any) -> Any:
+        return self._within(self.observation_space, observation, '')
+
+    def _within(self, space: Any, observ: Any, path: str) -> Any:
+        match space, observ:
+            case gym.spaces.Dict(), dict():
+                return {
+                    key: self._within(
+                        space.spaces.get(key), part, f'{path}[{key!r}]'
+                    )
+                    for key, part in observ.items()
+                }
+            case gym.spaces.Tuple(), tuple() if len(observ) == len(space):
+                return tuple(
+                    self._within(*pair, f'{path}[{index}]')
+                    for index, pair in enumerate(
+                        zip(space, observ, strict=True)
+                    )
+                )
+            case gym.spaces.Box(), _:
+                return self._within_box(space, observ, path)
+        return observ
+
+    def _within_box(self, space: gym.spaces.Box, observ: Any, path: str) -> Any:
+        with np.errstate(over='ignore'):
+            # In its own type, since the bounds have been rounded to that.
+            value = np.asarray(observ)
+            if space.dtype.kind == 'f' and value.dtype.kind in 'fiub':
+                value = value.astype(space.dtype, copy=False)
+            if value.shape != space.shape or not _is_finite(value):
+                return observ
+        outside = (value < space.low) | (value > space.high)
+        if not outside.any():
+            return value
+        if self._beyond == 'clip':
+            return np.clip(value, space.low, space.high).astype(value.dtype)
+        place = tuple(int(index) for index in np.argwhere(outside)[0])
+        raise ValueError(
+            f'observation{path} is {value[place]} at {place}, where its space '
+            f'has the bounds {space.low[place]} and {space.high[place]}.'
+        )
+
+
+def _is_finite(value: np.ndarray) -> bool:
+    """Whether an array is of numbers that fit into 32 bits."""
+    if value.dtype.kind not in 'fiub':
+        return False
+    return bool(np.isfinite(value.astype(np.float32, copy=False)).all())
+
+
+class ActionRepeat(gym.Wrapper):
+    """Repeats each action a number of times and sums the rewards."""
+
+    def __init__(self, env: gym.Env, amount: int):
+        super().__init__(env)
+        if amount < 1:
+            raise ValueError(
+                f'An action is repeated at least once, not {amount}.'
+            )
+        self._amount = amount
+
+    def step(self, action: Any) -> tuple:
+        total = 0.0
+        for _ in range(self._amount):
+            observ, reward, terminated, truncated, info = self.env.step(action)
+            total += float(reward)
+            if terminated or truncated:
+                break
+        return observ, total, terminated, truncated, info
+
+
+class RandomStart(gym.Wrapper):
+    """Begins each episode with a random number of random actions.
+
+    The number is drawn from 0 to `max_steps` inclusive. Should the episode end
+    during them, the environment is reset once more.
+    """
+
+    def __init__(self, env: gym.Env, max_steps: int):
+        super().__init__(env)
+        self._max_steps = max_steps
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict]:
+        seed = kwargs.get('seed')
+        if seed is not None:
+            self.env.action_space.seed(seed)
+        observ, info = self.env.reset(**kwargs)
+        for _ in range(self.np_random.integers(0, self._max_steps + 1)):
+            action = self.env.action_space.sample()
+            observ, _, terminated, truncated, info = self.env.step(action)
+            if terminated or truncated:
+                kwargs.pop('seed', None)
+                observ, info = self.env.reset(**kwargs)
+        return observ, info
+
+
+class FrameHistory(gym.Wrapper):
+    """Augments the observation with observations of the past.
+
+    Gymnasium's frame stacking takes the last frames; this one takes any set of
+    them, such as `past_indices=[0, 1, 3]` for the current frame, the one
+    before and the one three steps ago. Before the start of an episode stands
+    its first observation.
+
+    Args:
+        env: Environment with a box of observations.
+        past_indices: How many steps ago each of the frames was.
+        flatten: Join the frames along their first axis, rather than stack them
+            along a new one.
+    """
+
+    def __init__(
+        self, env: gym.Env, past_indices: Sequence[int], flatten: bool = False
+    ):
+        super().__init__(env)
+        if 0 not in past_indices:
+            raise ValueError(
+                f'The past_indices {list(past_indices)} lack 0, the current '
+                'frame.'
+            )
+        self._past_indices = list(past_indices)
+        self._flatten = flatten
+        self._frames: collections.deque = collections.deque(
+            maxlen=max(past_indices) + 1
+        )
+        space = _require_box(env.observation_space)
+        self.observation_space = gym.spaces.Box(
+            self._join([space.low] * len(self._past_indices)),
+            self._join([space.high] * len(self._past_indices)),
+            dtype=space.dtype,
+        )
+
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
+        observ, info = self.env.reset(**kwargs)
+        observ = np.array(observ)  # The environment may write to it again.
+        self._frames.extend([observ] * (max(self._past_indices) + 1))
+        return self._history(), info
+
+    def step(self, action: Any) -> tuple:
+        observ, *rest = self.env.step(action)
+        self._frames.append(np.array(observ))
+        return self._history(), *rest
+
+    def _history(self) -> np.ndarray:
+        return self._join(
+            [self._frames[-1 - past] for past in self._past_indices]
+        )
+
+    def _join(self, frames: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate(frames) if self._flatten else np.stack(frames)
+
+
+class FrameDelta(gym.Wrapper):
+    """Observes the change since the observation before.
+
+    The first observation of an episode is the change from itself, zero. The
+    change of an integer may be negative, even where bytes are observed.
+    """
+
+    def __init__(self, env: gym.Env):
+        super().__init__(env)
+        space = _require_box(env.observation_space)
+        self._dtype = np.int64 if space.dtype.kind in 'iu' else space.dtype
+        low, high = (
+            space.low.astype(self._dtype),
+            space.high.astype(self._dtype),
+        )
+        self.observation_space = gym.spaces.Box(
+            low - high, high - low, dtype=self._dtype
+        )
+        self._last: Any = None
+
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
+        observ, info = self.env.reset(**kwargs)
+        self._last = np.array(observ, self._dtype)
+        return self._last - self._last, info
+
+    def step(self, action: Any) -> tuple:
+        observ, *rest = self.env.step(action)
+        before, self._last = self._last, np.array(observ, self._dtype)
+        return self._last - before, *rest
+
+
+class RangeNormalize(gym.Wrapper):
+    """Speaks of observations and actions in the range from -1 to 1.
+
+    Applies to boxes of floats whose bounds are finite. The batch does the same
+    to bounded actions by itself, see `agents.tools.InGraphBatchEnv`.
+
+    Args:
+        env: Environment with boxes as spaces.
+        observ: Whether to normalize observations; by default if possible.
+        action: Whether to normalize actions; by default if possible.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env,
+        observ: bool | None = None,
+        action: bool | None = None,
+    ):
+        if _wanted('observations', observ, env.observation_space):
+            env = gym.wrappers.RescaleObservation(
+                env, np.float32(-1), np.float32(1)
+            )
+        if _wanted('actions', action, env.action_space):
+            env = gym.wrappers.RescaleAction(env, np.float32(-1), np.float32(1))
+        super().__init__(env)
+
+
+class ConvertTo32Bit(gym.Wrapper):
+    """Hands out observations and rewards of 32 bits; bytes stay bytes."""
+
+    def __init__(self, env: gym.Env):
+        super().__init__(env)
+        self._specs = spaces.specs(env.observation_space)
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict]:
+        observ, info = self.env.reset(**kwargs)
+        return self._convert(observ), info
+
+    def step(self, action: Any) -> tuple:
+        observ, reward, *rest = self.env.step(action)
+        reward = _convert_leaf(reward, np.dtype(np.float32))[()]
+        return self._convert(observ), reward, *rest
+
+    def _convert(self, observ: Any) -> Any:
+        return nested.map(
+            lambda spec, leaf: _convert_leaf(leaf, np.dtype(spec.dtype)),
+            self._specs,
+            observ,
+        )
+
+
+class CacheSpaces(gym.Wrapper):
+    """Asks the environment for its spaces only once.
+
+    For environments that compute them anew each time.
+    """
+
+    def __init__(self, env: gym.Env):
+        super().__init__(env)
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+
+
+def _convert_leaf(leaf: Any, dtype: np.dtype) -> np.ndarray:
+    leaf = np.asarray(leaf)
+    with np.errstate(over='ignore', invalid='ignore'):
+        converted = leaf.astype(dtype)
+    exact = dtype.kind == 'f' and np.isfinite(converted).all()
+    if not exact and not np.array_equal(converted, leaf):
+        raise ValueError(f'The values {leaf} do not fit into {dtype}.')
+    return converted
+
+
+def _wanted(name: str, choice: bool | None, space: gym.Space) -> bool:
+    possible = spaces.is_bounded(space) and np.dtype(space.dtype).kind == 'f'
+    if choice and not possible:
+        raise ValueError(
+            f'Cannot normalize the {name}, {space} is not a bounded box of '
+            'floats.'
+        )
+    return possible if choice is None else choice
+
+
+def _require_box(space: gym.Space) -> gym.spaces.Box:
+    if not isinstance(space, gym.spaces.Box):
+        raise TypeError(f'Expected a box of observations, not {space}.')
+    return space

@@ -1,0 +1,24 @@
+"""The way of an action from an algorithm to an environment."""
+
+import gymnasium as gym
+
+from agents.tools import spaces
+from agents.tools.graph.backend import tf
+
+
+def to_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
+    """Bring a continuous action within the bounds of its space.
+
+    Where all bounds are finite, the range from -1 to 1 is scaled to them. An
+    algorithm learns from the action it chose, not from this one, so that the
+    probability is of what was sampled.
+    """
+    if not isinstance(space, gym.spaces.Box):
+        return action
+    if not spaces.is_bounded(space):
+        return tf.clip_by_value(action, space.low, space.high)
+    half = (space.high - space.low) / 2
+    scaled = space.low + (action + 1.0) * half
+    # Clipped last, as rounding may carry it over a bound, and some environments
+    # refuse such an action.
+    return tf.clip_by_value(scaled, space.low, space.high)

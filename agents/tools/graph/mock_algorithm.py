@@ -1,0 +1,55 @@
+"""An algorithm for tests that does nothing."""
+
+from typing import Any
+
+from agents.tools import nested, spaces
+from agents.tools.graph.backend import tf
+from agents.tools.transition import Transition
+
+
+class MockAlgorithm(tf.Module):
+    """Performs zeros and counts how often each of its functions was called.
+
+    Attributes:
+        calls: A variable for each function.
+
+    Args:
+        batch_env: The environments to act in.
+    """
+
+    def __init__(self, batch_env: Any):
+        super().__init__()
+        (action,) = nested.flatten(spaces.specs(batch_env.action_space))
+        self._action = tf.zeros((len(batch_env), *action.shape), action.dtype)
+        self.calls = {
+            name: tf.Variable(0, trainable=False)
+            for name in (
+                'begin_episode',
+                'perform',
+                'experience',
+                'end_episode',
+                'update',
+            )
+        }
+
+    def begin_episode(self, begins: tf.Tensor) -> None:
+        self.calls['begin_episode'].assign_add(1)
+
+    def perform(self, observ: Any) -> tf.Tensor:
+        self.calls['perform'].assign_add(1)
+        return self._action
+
+    def experience(
+        self, observ: Any, action: tf.Tensor, transition: Transition
+    ) -> None:
+        self.calls['experience'].assign_add(1)
+
+    def end_episode(self, done: tf.Tensor) -> None:
+        self.calls['end_episode'].assign_add(1)
+
+    def update(self) -> dict[str, tf.Tensor]:
+        self.calls['update'].assign_add(1)
+        return {}
+
+    def is_sound(self) -> tf.Tensor:
+        return tf.constant(True)

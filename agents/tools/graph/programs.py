@@ -1,0 +1,116 @@
+"""What TensorFlow keeps of compiled programs until the process ends.
+
+One training is none the worse for it. A process that trains again and again
+would run out of memory, and after a hundred times of mappings, of which the
+system allows 65,530.
+"""
+
+import contextlib
+import ctypes
+import functools
+import gc
+import inspect
+import threading
+from collections.abc import Iterator
+
+from tensorflow.core.framework import (
+    resource_handle_pb2,
+    tensor_pb2,
+    types_pb2,
+)
+
+from agents.tools.graph.backend import LEARNER, tf
+
+# The object of a device that owns its compiled programs: its name, its type
+# and the hash of that by which TensorFlow tells types apart.
+OWNER = 'xla_device_compiler'
+OWNER_TYPE = (
+    'N10tensorflow14DeviceCompilerIN3xla15LocalExecutableENS1_11LocalClientEEE'
+)
+OWNER_HASH = 0x6B406BD7CBE180FF
+
+# Trainings under way, and whether one has ended.
+_RUNNING: set[object] = set()
+_ENDED = threading.Event()
+
+
+@contextlib.contextmanager
+def afresh() -> Iterator[None]:
+    """A training, before which all is let go of that others have left behind.
+
+    Not after it, so that who trains but once does not wait for it.
+    """
+    again = _ENDED.is_set()
+    if again:
+        gc.collect()
+        if not _RUNNING and _is_only_thread():
+            _release_programs()
+        _omit_traces()
+    training = object()
+    _RUNNING.add(training)
+    try:
+        yield
+    finally:
+        _RUNNING.remove(training)
+        _ENDED.set()
+        if again:
+            _return_memory()
+
+
+def _is_only_thread() -> bool:
+    """Whether nobody else can be within a program."""
+    mine = threading.current_thread()
+    return all(
+        thread is mine or thread.name.startswith(LEARNER)
+        for thread in threading.enumerate()
+    )
+
+
+def _release_programs() -> None:
+    """Delete the owners of programs; TensorFlow makes others when needed.
+
+    There is no function for it, but resources are deleted by a handle, and a
+    handle is nothing but a name. Where there is none of the name, all stays.
+    """
+    for device in tf.config.list_logical_devices('CPU'):
+        handle = resource_handle_pb2.ResourceHandleProto(
+            device=f'/job:localhost/replica:0/task:0{device.name}',
+            container='localhost',
+            name=OWNER,
+            hash_code=OWNER_HASH,
+            maybe_type_name=OWNER_TYPE,
+        )
+        tensor = tensor_pb2.TensorProto(
+            dtype=types_pb2.DT_RESOURCE, resource_handle_val=[handle]
+        )
+        tensor.tensor_shape.SetInParent()  # That of a scalar.
+        with tf.device(device.name):
+            resource = tf.io.parse_tensor(
+                tensor.SerializeToString(), tf.resource
+            )
+            tf.raw_ops.DestroyResourceOp(
+                resource=resource, ignore_lookup_error=True
+            )
+
+
+def _omit_traces() -> None:
+    """Do not record from now on which line of Python made an operation.
+
+    The record, several kilobytes for each, is never freed once the operation
+    has been compiled. It is for errors within the graph, and these a training
+    before has mostly shown not to happen.
+    """
+    with contextlib.suppress(ImportError, AttributeError):
+        from tensorflow.python.framework import ops
+
+        make = ops._create_c_op
+        if isinstance(make, functools.partial):
+            return
+        if 'extract_traceback' in inspect.signature(make).parameters:
+            ops._create_c_op = functools.partial(make, extract_traceback=False)
+
+
+def _return_memory() -> None:
+    """Give back to the system what compiling has taken and freed."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # Of the GNU C library.

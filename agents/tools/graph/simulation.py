@@ -1,0 +1,277 @@
+"""The step that fuses a batch of environments with an algorithm."""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from agents.tools.graph.backend import compiled, tf
+
+# More episodes than there ever are.
+UNLIMITED = 1e30
+
+
+def simulate(batch_env: Any, algo: Any, scores: 'EpisodeScores') -> tf.Tensor:
+    """Advance every environment of a batch by one step.
+
+    The order is:
+
+        begin_episode   where an episode begins, the algorithm forgets the last
+        perform         it chooses actions for the observations
+        (environments)  they step, those that end are reset
+        experience      it is told what came of the actions
+        end_episode     and for which of the agents the episode is over
+
+    An algorithm does not learn in here: it updates after a number of steps,
+    see `rollout`. Works on any batch with the interface of `InGraphBatchEnv`.
+
+    Args:
+        batch_env: The environments.
+        algo: An algorithm, see `agents.algorithms.algorithm`.
+        scores: Adds up rewards and steps.
+
+    Returns:
+        Which episodes are over.
+    """
+    act = _piece(functools.partial(_act, batch_env, algo))
+    record = _piece(functools.partial(_record, batch_env, algo, scores))
+    observ, action, prepared = act()
+    batch_env.step(prepared)
+    return record(observ, action)
+
+
+def rollout(
+    batch_env: Any, algo: Any, scores: 'EpisodeScores', steps: int
+) -> tf.Tensor:
+    """Simulate a number of steps, in the graph.
+
+    The order is that of `simulate`. Its end and the beginning of the next step
+    are one call of a compiled function, because every call costs about as much
+    as choosing the actions.
+    """
+
+    act = _piece(functools.partial(_act, batch_env, algo))
+    record = _piece(functools.partial(_record, batch_env, algo, scores))
+
+    @_piece
+    def record_and_act(observ: Any, action: tf.Tensor) -> tuple:
+        record(observ, action)
+        return act()
+
+    def turn(observ: Any, action: tf.Tensor, prepared: tf.Tensor) -> tuple:
+        batch_env.step(prepared)
+        return record_and_act(observ, action)
+
+    observ, action, prepared = _repeat(turn, steps - 1, act())
+    batch_env.step(prepared)
+    return record(observ, action)
+
+
+def training(
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    steps: int,
+    updates: int | None = None,
+) -> Callable[[], dict]:
+    """Make the operation that simulates rollouts and learns from them.
+
+    Where environments are native, all of it can be one program. The other
+    way, which is the only one for external environments and faster for large
+    rollouts, has one for the rollout, or a graph that waits for the
+    environments, and some for the update that run at the same time.
+
+    Args:
+        batch_env: The environments.
+        algo: An algorithm, see `agents.algorithms.algorithm`.
+        scores: Adds up rewards and steps.
+        steps: Number of steps of a rollout.
+        updates: How many rollouts and updates make one program, by default
+            none; the numbers that a call returns are means over them.
+    """
+    if updates is not None:
+        return _one_program(batch_env, algo, scores, steps, updates)
+
+    @tf.function(autograph=False, jit_compile=batch_env.compiled)
+    def simulate_rollout() -> None:
+        rollout(batch_env, algo, scores, steps)
+
+    def learn() -> dict:
+        started = time.perf_counter()
+        results = {**algo.update(), **scores.clear()}
+        return {**results, 'update_seconds': time.perf_counter() - started}
+
+    def operation() -> dict:
+        simulate_rollout()
+        return learn()
+
+    return operation
+
+
+def _one_program(
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    steps: int,
+    updates: int,
+) -> Callable[[], dict]:
+    # Traced ahead, to know the names of the numbers that a loop adds up.
+    update = tf.function(algo.update, autograph=False)
+    names = sorted(update.get_concrete_function().structured_outputs)
+
+    def rollout_and_update(sums: tf.Tensor) -> tuple[tf.Tensor]:
+        rollout(batch_env, algo, scores, steps)
+        metrics = update()
+        return (sums + tf.stack([metrics[name] for name in names]),)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def several() -> tuple[tf.Tensor, dict]:
+        sums = tf.zeros(len(names))
+        # What cannot be learnt from is left as it is, to be told.
+        (sums,) = _repeat(
+            rollout_and_update, updates, (sums,), lambda *_: algo.is_sound()
+        )
+        return sums / updates, scores.clear()
+
+    def operation() -> dict:
+        means, episodes = several()
+        metrics = dict(zip(names, means.numpy().tolist(), strict=True))
+        return {**metrics, **episodes}
+
+    return operation
+
+
+def evaluation(
+    batch_env: Any, algo: Any, scores: 'EpisodeScores', max_steps: int
+) -> None:
+    """Simulate one episode of every agent from its start, in the graph.
+
+    Agents that are done wait for the others; that way short episodes do not
+    count more often than long ones. An agent whose episode was lost plays
+    another.
+
+    Args:
+        batch_env: The environments.
+        algo: An algorithm, see `agents.algorithms.algorithm`.
+        scores: Adds up rewards and steps.
+        max_steps: Steps after which an episode is not waited for any more.
+    """
+    batch_env.reset()
+    scores.restart(episodes=1)
+
+    tf.while_loop(
+        lambda done: tf.reduce_any(
+            scores.counting & (scores.length < max_steps)
+        ),
+        lambda done: (simulate(batch_env, algo, scores),),
+        [tf.zeros(len(batch_env), bool)],
+        parallel_iterations=1,
+    )
+
+
+def _piece(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a piece of the graph that is being made.
+
+    The piece belongs to that graph, and goes with it: if it were shared by all
+    graphs of the process, it would keep alive whatever is used within it.
+    """
+    return compiled(function) if tf.inside_function() else function
+
+
+def _act(batch_env: Any, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:
+    observ = batch_env.observ
+    algo.begin_episode(batch_env.begins)
+    action = algo.perform(observ)
+    return observ, action, batch_env.prepare(action)
+
+
+def _record(
+    batch_env: Any,
+    algo: Any,
+    scores: 'EpisodeScores',
+    observ: Any,
+    action: tf.Tensor,
+) -> tf.Tensor:
+    transition = batch_env.transition
+    algo.experience(observ, action, transition)
+    algo.end_episode(transition.done)
+    scores.submit(transition.reward, transition.done, transition.lost)
+    return transition.done
+
+
+def _repeat(
+    body: Callable[..., tuple],
+    times: int,
+    state: tuple,
+    condition: Callable[..., tf.Tensor] = lambda *_: tf.constant(True),
+) -> tuple:
+    """Apply a body to its own results several times, in the graph."""
+
+    def step(index: tf.Tensor, *state: Any) -> tuple:
+        return index + 1, *body(*state)
+
+    loop = tf.while_loop(
+        lambda index, *state: (index < times) & condition(*state),
+        step,
+        [tf.constant(0), *state],
+        parallel_iterations=1,
+    )
+    return tuple(loop[1:])
+
+
+class EpisodeScores(tf.Module):
+    """Sums the rewards and counts the steps of each episode of a batch.
+
+    Args:
+        num_agents: Number of environments in the batch.
+    """
+
+    def __init__(self, num_agents: int):
+        super().__init__()
+        # The score, the length and the number of episodes left of each agent,
+        # and the sums over all episodes that ended with how many there were.
+        # Two variables rather than six, as each makes a compiled call slower.
+        self._running = tf.Variable(tf.zeros((3, num_agents)), trainable=False)
+        self._totals = tf.Variable(tf.zeros(3), trainable=False)
+        self.restart()
+
+    @property
+    def counting(self) -> tf.Tensor:
+        """Which agents have episodes left that count."""
+        return self._running[2] > 0
+
+    @property
+    def length(self) -> tf.Tensor:
+        """The steps that the episode of each agent has taken so far."""
+        return self._running[1]
+
+    def restart(self, episodes: float = UNLIMITED) -> None:
+        """Begin new episodes, so many of which count for each agent."""
+        zeros = tf.zeros_like(self._running[0])
+        self._running.assign(tf.stack([zeros, zeros, zeros + float(episodes)]))
+
+    def submit(
+        self, reward: tf.Tensor, done: tf.Tensor, lost: tf.Tensor
+    ) -> None:
+        """Take in one step of the batch.
+
+        Episodes whose last step was lost do not count.
+        """
+        score, length, left = tf.unstack(self._running)
+        score, length = score + reward, length + 1
+        ended = tf.stack([score, length, tf.ones_like(score)])
+        whole = done & ~lost
+        counts = whole & (left > 0)
+        self._totals.assign_add(tf.reduce_sum(tf.where(counts, ended, 0.0), -1))
+        score, length = tf.where(done, 0.0, score), tf.where(done, 0.0, length)
+        left -= tf.cast(whole, tf.float32)
+        self._running.assign(tf.stack([score, length, left]))
+
+    def clear(self) -> dict[str, tf.Tensor]:
+        """Take the number of episodes since the last time, and their means."""
+        score, length, episodes = tf.unstack(self._totals)
+        self._totals.assign(tf.zeros_like(self._totals))
+        some = tf.maximum(episodes, 1.0)
+        return {
+            'episodes': episodes, 'score': score / some, 'length': length / some
+        }  # fmt: skip

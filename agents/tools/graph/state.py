@@ -1,0 +1,23 @@
+"""State that lives in variables of the graph."""
+
+from typing import Any
+
+from agents.tools import nested
+from agents.tools.graph.backend import tf
+
+
+def variables(nest: Any) -> Any:
+    """A nest of variables that hold the values of a nest of tensors."""
+    return nested.map(lambda x: tf.Variable(x, trainable=False), nest)
+
+
+def assign(variables: Any, values: Any) -> None:
+    """Set a nest of variables."""
+    nested.map(
+        lambda variable, value: variable.assign(value), variables, values
+    )
+
+
+def read(variables: Any) -> Any:
+    """The values of a nest of variables at this point of the program."""
+    return nested.map(lambda variable: variable.read_value(), variables)

@@ -1,0 +1,94 @@
+"""The variables of an algorithm by name, and their number."""
+
+import math
+import re
+from typing import Any
+
+from agents.tools.graph.backend import tf
+
+
+def named_variables(thing: Any, prefix: str = '') -> dict[str, tf.Variable]:
+    """All variables reachable from an object, by a path of attribute names.
+
+    The names follow from the code alone and not from what else was built in
+    the process, so that they can be found again in a checkpoint. A variable
+    that is reachable in several ways has the first of its names.
+    """
+    found = _named(thing, prefix)
+    return {name: _plain(variable) for name, variable in found.items()}
+
+
+def count_weights(
+    thing: Any, scope: str | None = None, exclude: str | None = None
+) -> int:
+    """Count the trainable numbers of an object, to print and to compare.
+
+    The size of a network says more than the list of its layers when two
+    configurations differ in result or speed.
+
+    Args:
+        thing: A module, network or nest of variables.
+        scope: Count only names that begin with this path.
+        exclude: Leave out names that match this regular expression.
+    """
+    total = 0
+    for name, variable in _named(thing).items():
+        if not variable.trainable:
+            continue
+        if scope and not f'{name}/'.startswith(f'{scope.rstrip("/")}/'):
+            continue
+        if exclude and re.match(exclude, name):
+            continue
+        total += math.prod(variable.shape)
+    return total
+
+
+def _named(thing: Any, prefix: str = '') -> dict[str, Any]:
+    """The variables, those of Keras as they are: they know what is frozen."""
+    found: dict[str, Any] = {}
+    _collect(thing, prefix, found, set())
+    return found
+
+
+def _collect(thing: Any, path: str, found: dict, seen: set[int]) -> None:
+    plain = _plain(thing)
+    if isinstance(plain, tf.Variable):
+        if id(plain) not in seen:
+            seen.add(id(plain))
+            path = path or plain.name
+            if path in found:
+                raise ValueError(f'Two variables have the name {path!r}.')
+            found[path] = thing
+        return
+    for name, part in _parts(thing):
+        _collect(part, f'{path}/{name}' if path else name, found, seen)
+
+
+def _parts(thing: Any) -> list[tuple[str, Any]]:
+    if isinstance(thing, (list, tuple)):
+        return [(str(index), part) for index, part in enumerate(thing)]
+    if isinstance(thing, dict):
+        return [(str(key), thing[key]) for key in sorted(thing)]
+    if _is_keras(thing):
+        return [
+            # Without the numbers by which Keras counts layers of the process.
+            (f'{index}-{re.sub("_[0-9]+", "", variable.name)}', variable)
+            for index, variable in enumerate(thing.variables)
+        ]
+    if isinstance(thing, tf.Module):
+        return [
+            (key.strip('_'), value)
+            for key, value in sorted(vars(thing).items())
+            if not key.startswith('_self_')  # TensorFlow's own.
+        ]
+    return []
+
+
+def _plain(thing: Any) -> Any:
+    """The TensorFlow variable within a variable of Keras."""
+    return thing.value if isinstance(thing, tf.keras.Variable) else thing
+
+
+def _is_keras(thing: Any) -> bool:
+    kinds = tf.keras.layers.Layer, tf.keras.optimizers.Optimizer
+    return isinstance(thing, kinds)

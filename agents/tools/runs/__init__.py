@@ -1,0 +1,1 @@
+"""The loop of phases, and what a run leaves behind."""

@@ -1,0 +1,163 @@
+"""The files of checkpoints; their contents are the saver's.
+
+A checkpoint is a directory named after the step. It holds a TensorFlow bundle
+and a manifest with the length and the hash of every file, and no code. It is
+written under another name, forced to the disk and then renamed, so that
+whatever happens meanwhile, a directory with that name is whole.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+
+from agents.tools import errors
+from agents.tools.runs import files
+
+MANIFEST = 'manifest.json'
+BUNDLE = 'variables'
+FILES = f'{BUNDLE}.index', f'{BUNDLE}.data-00000-of-00001'
+
+# Limits for files that may come from strangers.
+MANIFEST_BYTES = 10_000
+FILE_BYTES = 2**32
+
+# The names of checkpoints; steps are numbers of 64 bits.
+_STEP = '[0-9]{12,18}'
+
+# What is added to a checkpoint's name while another takes its place.
+REPLACED = '.replaced'
+
+
+def path_of(directory: pathlib.Path, step: int) -> pathlib.Path:
+    return directory / f'{step:012d}'
+
+
+def steps(directory: pathlib.Path) -> list[int]:
+    """The steps of the checkpoints there are, in order."""
+    if not files.is_directory(directory):
+        return []
+    with os.scandir(directory) as entries:
+        found = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+    numbers = [int(name) for name in found if re.fullmatch(_STEP, name)]
+    return sorted(n for n in numbers if path_of(directory, n).name in found)
+
+
+@contextlib.contextmanager
+def replacing(final: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A directory to write a checkpoint into, which then gets its name.
+
+    One that has the name already is kept until the new one is on the disk.
+    """
+    new = final.with_name(f'.{final.name}.{os.getpid()}')
+    try:
+        # Perhaps left by a killed process that had the same number.
+        shutil.rmtree(new, ignore_errors=True)
+        files.make_directory(final.parent)
+        new.mkdir()
+        yield new
+        seal(new)
+        verify(new)
+        _rename(new, final)
+        files.sync(final.parent)
+        shutil.rmtree(_replaced(final), ignore_errors=True)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def verify(path: pathlib.Path) -> None:
+    """Raise an error unless every file of a checkpoint is as it was written."""
+    try:
+        if not files.is_directory(path):
+            raise ValueError('there is no such directory')
+        text = files.read(path / MANIFEST, MANIFEST_BYTES)
+        expected = files.parse_json(text)['files']
+        if set(expected) != set(FILES):
+            raise ValueError(f'{MANIFEST} lists other files')
+        for name in FILES:
+            if _summary(path / name) != expected[name]:
+                raise ValueError(f'{name} has changed')
+    except (errors.UserError, ValueError, LookupError, TypeError) as error:
+        raise errors.UserError(
+            f'The checkpoint {path} is not whole: {str(error).rstrip(".")}.'
+        ) from error
+
+
+def is_whole(path: pathlib.Path) -> bool:
+    try:
+        verify(path)
+    except errors.UserError:
+        return False
+    return True
+
+
+def clear_up(directory: pathlib.Path) -> None:
+    """Finish what a process was killed in; only for who alone writes here.
+
+    What such a process had not completed is of no use to anybody, and large.
+    """
+    if not files.is_directory(directory):
+        return
+    with files.telling(directory):
+        with os.scandir(directory) as entries:
+            found = [e.path for e in entries if e.is_dir(follow_symlinks=False)]
+        for path in map(pathlib.Path, found):
+            replaced = re.fullmatch(f'({_STEP}){REPLACED}', path.name)
+            if replaced and not path.with_name(replaced[1]).exists():
+                path.rename(path.with_name(replaced[1]))
+            elif replaced or re.fullmatch(rf'\.{_STEP}\.[0-9]+', path.name):
+                shutil.rmtree(path)
+
+
+def remove(path: pathlib.Path) -> None:
+    with files.telling(path):
+        shutil.rmtree(path)  # Which does not follow links.
+
+
+def _replaced(final: pathlib.Path) -> pathlib.Path:
+    return final.with_name(f'{final.name}{REPLACED}')
+
+
+def seal(path: pathlib.Path) -> None:
+    """Force all files to the disk and write the manifest."""
+    for name in FILES:
+        files.sync(path / name)
+    summaries = {name: _summary(path / name) for name in FILES}
+    text = json.dumps({'files': summaries}, indent=2)
+    files.write(path / MANIFEST, text.encode())
+
+
+def _rename(new: pathlib.Path, final: pathlib.Path) -> None:
+    """Give a checkpoint its name; one that has it gets another."""
+    if not is_whole(final):
+        _set_aside(final)
+        new.rename(final)
+        return
+    final.rename(_replaced(final))
+    try:
+        new.rename(final)
+    except OSError:
+        _replaced(final).rename(final)
+        raise
+
+
+def _set_aside(damaged: pathlib.Path) -> None:
+    """Rename a damaged checkpoint, if there is one, so that it can be seen."""
+    if os.path.lexists(damaged):
+        name = f'{damaged.name}.{secrets.token_hex(4)}.damaged'
+        damaged.rename(damaged.with_name(name))
+
+
+def _summary(path: pathlib.Path) -> dict[str, int | str]:
+    """The length and the hash of a file."""
+    digest, size = hashlib.sha256(), 0
+    with files.opened(path, FILE_BYTES) as file:
+        while part := file.read(2**20):
+            digest.update(part)
+            size += len(part)
+    return {'bytes': size, 'sha256': digest.hexdigest()}

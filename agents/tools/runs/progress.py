@@ -1,0 +1,82 @@
+"""The table of a run's results, progress.csv; one row for each report."""
+
+import math
+import pathlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from agents.tools import errors
+from agents.tools.runs import files
+
+FILE = 'progress.csv'
+COLUMNS = (
+    'step',
+    'phase',
+    'score',
+    'length',
+    'episodes',
+    'seconds',
+    'steps_per_second',
+)
+
+# Limits for files that may come from strangers.
+MAX_BYTES = 2**30
+MAX_LINE = 10_000
+
+
+class Row(NamedTuple):
+    """A row of the table; a score that is not known is NaN."""
+
+    step: int
+    phase: str
+    score: float
+    cells: dict[str, str]
+
+
+def read(directory: pathlib.Path) -> Iterator[Row]:
+    """The rows of a table, without those that a killed process cut short."""
+    path = directory / FILE
+    with files.opened(path, MAX_BYTES) as file:
+        names: list[str] = []
+        lines = iter(lambda: file.readline(MAX_LINE), b'')
+        for number, line in enumerate(lines, 1):
+            try:
+                cells = _cells(line)
+                if number == 1:
+                    names = _require_columns(cells)
+                elif len(cells) == len(names):
+                    yield _row(dict(zip(names, cells, strict=True)))
+            except ValueError as error:
+                raise errors.ConfigError(
+                    f'Cannot read line {number} of {path}: {error}. Mend or '
+                    'remove the file.'
+                ) from error
+
+
+def encode(rows: Iterable[Iterable[object]]) -> bytes:
+    """The lines of a table."""
+    lines = [','.join(map(str, row)) for row in rows]
+    return ''.join(f'{line}\r\n' for line in lines).encode()
+
+
+def _cells(line: bytes) -> list[str]:
+    if len(line) == MAX_LINE:
+        raise ValueError('It is too long')
+    if not line.endswith(b'\n'):
+        return []
+    return line.decode().rstrip('\r\n').split(',')
+
+
+def _require_columns(names: list[str]) -> list[str]:
+    wanted = list(COLUMNS[:3])
+    if names and (names[:3] != wanted or len(set(names)) < len(names)):
+        raise ValueError(f'Expected the columns {", ".join(wanted)}, ...')
+    return names
+
+
+def _row(cells: dict[str, str]) -> Row:
+    step, phase, score = [cells[name] for name in COLUMNS[:3]]
+    if not re.fullmatch('[0-9]{1,18}', step):
+        raise ValueError(f'{step[:20]!r} is no step')
+    return Row(int(step), phase, float(score or math.nan), cells)

@@ -1,0 +1,205 @@
+"""Training with environments that are part of the graph."""
+
+import itertools
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from agents.scripts import configs, settings, utility
+from agents.scripts.train import train
+from agents.tools.graph import backend, simulation
+from agents.tools.graph.backend import tf
+
+STEPS = 256
+
+
+def config(**changes):
+    small = {
+        'max_length': 50,
+        'num_agents': 4,
+        'update_every': 8,
+        'steps': STEPS,
+        'batch_size': 16,
+        'update_epochs': 2,
+        'eval_every': 64,
+        'eval_episodes': 2,
+    }
+    return configs.cartpole_native().copy(**{**small, **changes})
+
+
+def last_checkpoint(logdir):
+    """All that the last checkpoint of a run holds, by name."""
+    step = utility.last_checkpoint(logdir)
+    path = pathlib.Path(logdir) / utility.CHECKPOINTS / f'{step:012d}'
+    reader = tf.train.load_checkpoint(str(path / 'variables'))
+    names = reader.get_variable_to_shape_map()
+    return step, {name: reader.get_tensor(name) for name in names}
+
+
+def assert_same(first, second):
+    assert first[0] == second[0]
+    assert first[1].keys() == second[1].keys()
+    for name, value in first[1].items():
+        np.testing.assert_array_equal(value, second[1][name], err_msg=name)
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    """The last checkpoint of a run that was not interrupted."""
+    logdir = tmp_path_factory.mktemp('whole')
+    scores = list(train(config(), logdir))
+    assert [score.report.phase for score in scores] == ['train', 'eval'] * 4
+    return last_checkpoint(logdir)
+
+
+def test_a_run_repeats_to_the_last_bit(whole, tmp_path):
+    for _ in train(config(), tmp_path):
+        pass
+    assert_same(last_checkpoint(tmp_path), whole)
+
+
+def test_half_a_run_and_the_other_half_are_the_whole(whole, tmp_path):
+    # With a constant learning rate the number of steps does not matter before
+    # they are over.
+    constant = {'learning_rate_schedule': 'constant'}
+    for _ in train(config(steps=STEPS // 2, **constant), tmp_path / 'halves'):
+        pass
+    for _ in train(config(**constant), tmp_path / 'halves'):
+        pass
+    for _ in train(config(**constant), tmp_path / 'whole'):
+        pass
+    assert_same(
+        last_checkpoint(tmp_path / 'halves'),
+        last_checkpoint(tmp_path / 'whole'),
+    )
+
+
+def test_killed_at_any_moment_it_goes_on_bit_for_bit(whole, tmp_path):
+    logdir = tmp_path / 't-kill_me'
+    file = tmp_path / 'configs.py'
+    file.write_text(
+        'from agents import configs\n'
+        'def kill_me():\n'
+        f'    return configs.cartpole_native().copy(**{changes()!r})\n'
+    )
+    command = [sys.executable, '-m', 'agents.scripts.train']
+    command += ['--config', f'{file}:kill_me', '--logdir', str(tmp_path)]
+    command += ['--timestamp', 't']
+    random = np.random.RandomState(0)
+    for _ in range(2):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        for line in process.stdout:
+            if 'eval' in line and 'step' in line:
+                break
+        time.sleep(random.uniform(0, 0.05))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, check=True, capture_output=True)
+    assert_same(last_checkpoint(logdir), whole)
+
+
+def changes():
+    """What distinguishes the settings of this file from those of the config."""
+    base, small = configs.cartpole_native(), config()
+    return {key: small[key] for key in small if small[key] != base[key]}
+
+
+# The others run in other tests.
+@pytest.mark.parametrize(
+    'algorithm, kind, env',
+    [
+        ('ppo', 'recurrent', 'CartPole-v1'),
+        ('ppo', 'recurrent', 'native:CartPole-v1'),
+        ('reinforce', 'recurrent', 'CartPole-v1'),
+        ('reinforce', 'feed_forward', 'native:CartPole-v1'),
+    ],
+)
+def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
+    sizes = {
+        'ppo': {'batch_size': 16, 'update_epochs': 1},
+        'reinforce': {'value_batch_size': 16, 'value_epochs': 1},
+    }
+    small = {
+        key: value for key, value in changes().items() if key != 'batch_size'
+    }
+    small.pop('update_epochs', None)
+    run = getattr(configs, algorithm)(
+        env=env,
+        network=f'{kind}_categorical',
+        **{**small, 'steps': 64, 'eval_every': 64, **sizes[algorithm]},
+    )
+    reports = [s.report for s in train(run, env_processes=False)]
+    assert [report.phase for report in reports] == ['train', 'eval']
+    assert np.isfinite(list(reports[0].metrics.values())).all()
+    assert reports[0].metrics['policy_gradient_norm'] > 0
+
+
+def test_native_run_is_traced_once_and_learns(monkeypatch):
+    small = config()
+    envs = utility.define_native_batch_envs(small)
+    graph = utility.define_simulation_graph(*envs, small, updates=2)
+    graph.restart()
+    traced = []
+
+    for name in ('_act', '_record'):
+        function = getattr(simulation, name)
+
+        def traced_function(*args, function=function, name=name):
+            traced.append(name)
+            return function(*args)
+
+        monkeypatch.setattr(simulation, name, traced_function)
+    before = graph.algo.optimizer.weights().numpy().tolist()
+    first = graph.train(True)
+    assert {'_act', '_record'} == set(traced)
+    traced.clear()
+    second = graph.train(False)
+    assert not traced
+    assert first.keys() == second.keys()
+    assert graph.algo.optimizer.weights().numpy().tolist() != before
+    assert int(envs[0]._count) == 1 + 2 * 2 * small.update_every
+
+
+def test_a_damaged_cache_is_cleared_and_gone_on_without(tmp_path):
+    environ = {**os.environ, 'AGENTS_CACHE': str(tmp_path / 'cache')}
+    environ.pop('TF_XLA_FLAGS')  # Has the cache of this process.
+    command = [sys.executable, '-m', 'agents.scripts.train']
+    command += ['--config', 'cartpole_native', '--logdir', str(tmp_path)]
+    for setting in ('steps=256', 'eval_every=256', 'max_length=20'):
+        command += ['--set', setting]
+
+    def run():
+        return subprocess.run(
+            command, env=environ, capture_output=True, text=True, check=False
+        )
+
+    assert run().returncode == 0
+    programs = list((tmp_path / 'cache').glob('*/*'))
+    assert programs
+    for program, contents in zip(programs, itertools.cycle([b'', b'x' * 99])):
+        program.write_bytes(contents)
+    result = run()
+    assert result.returncode == 0
+    assert f'{len(programs)} damaged programs' in result.stderr
+    assert run().stderr == ''
+
+
+def test_the_cache_is_named_after_the_flags(monkeypatch, tmp_path):
+    monkeypatch.setenv('AGENTS_CACHE', str(tmp_path))
+    first = backend.compile_cache.flags()
+    monkeypatch.setenv('XLA_FLAGS', '--something=else')
+    assert backend.compile_cache.flags() != first
+    assert str(tmp_path) in first
+    monkeypatch.setenv('AGENTS_CACHE', '')
+    assert backend.compile_cache.flags() == ''
+
+
+def test_settings_of_a_run_name_the_environment(tmp_path):
+    settings.save_config(config(), tmp_path)
+    assert settings.load_config(tmp_path).env == 'native:CartPole-v1'

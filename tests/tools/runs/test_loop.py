@@ -1,0 +1,335 @@
+"""The loop is in the right phase and does everything when it is due.
+
+A timeline shows a call of an operation as the letter of its phase, in upper
+case where the call is told that the phase begins, followed by what came of it:
+l for log, r for report and c for checkpoint.
+"""
+
+import contextlib
+import itertools
+import math
+
+import pytest
+
+from agents.tools import ConfigError, Loop
+from agents.tools.graph.backend import tf
+
+
+class Timeline:
+    """A loop that writes down what happens; it receives reports and saves."""
+
+    def __init__(self, step=0):
+        self.calls = []
+        self.reports = []
+        self.saved = []
+        self.logged = []
+        self.step = tf.Variable(step, dtype=tf.int64)
+        self.loop = Loop(self.step, records=self)
+
+    def add(self, name, batch_size, steps, results=None, **periods):
+        results = iter(results or itertools.repeat({}))
+
+        def operation(begins):
+            self.calls.append(name[0].upper() if begins else name[0])
+            result = {'episodes': 0, 'score': 0, 'length': 0, **next(results)}
+            return {key: tf.constant(float(v)) for key, v in result.items()}
+
+        self.loop.add_phase(
+            name,
+            operation,
+            batch_size,
+            steps,
+            summary=lambda: {'histogram': tf.zeros(3)},
+            **periods,
+        )
+        return self
+
+    def report(self, report):
+        self.calls[-1] += 'r'
+        self.reports.append(report)
+
+    def summarize(self, phase, step, tensors):
+        assert list(tensors) == ['histogram']
+        self.calls[-1] += 'l'
+        self.logged.append((phase, step))
+
+    def save(self, step):
+        self.calls[-1] += 'c'
+        self.saved.append(step)
+
+    def run(self, max_step):
+        """The timeline until a step over all phases."""
+        self.scores = list(self.loop.run(self, max_step))
+        return ' '.join(self.calls)
+
+
+def test_report_is_due_after_the_call_that_covers_it():
+    # step      0 1 2 3 4 5 6 7 8 9 10 11
+    # call      --- --- --- --- --- -----
+    # report          ^   ^       ^     ^
+    timeline = Timeline().add('train', 2, 6, report_every=3)
+    assert timeline.run(12) == 'T tr tr T tr tr'
+    assert [report.step for report in timeline.reports] == [4, 6, 10, 12]
+
+
+def test_periods_that_the_batch_does_not_divide():
+    # step         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+    # call         ----- ----- ----- ------- --------
+    # log every 2      ^     ^     ^       ^        ^
+    # report 4               ^     ^       ^
+    # save 7                       ^                ^
+    timeline = Timeline().add(
+        'train', 3, 15, report_every=4, log_every=2, checkpoint_every=7
+    )
+    assert timeline.run(15) == 'Tl tlr tlrc tlr tlc'
+    assert timeline.logged == [('train', step) for step in (3, 6, 9, 12, 15)]
+    assert timeline.saved == [9, 15]
+
+
+def test_periods_count_on_over_the_cycles():
+    # step of the phase   0 1 2 3 | 4 5 6 7 | 8 9 10 11
+    # call                --- ---   --- ---   --- -----
+    # report every 6                  ^               ^
+    timeline = Timeline().add('train', 2, 4, report_every=6).add('eval', 5, 5)
+    assert timeline.run(27) == 'T t E Tr t E T tr E'
+    assert [report.step for report in timeline.reports] == [6, 12]
+
+
+def test_several_periods_within_one_call_are_one():
+    # step      0 1 2 3 4 5 6 7
+    # call      ------- -------
+    # report    ^ ^ ^ ^ ^ ^ ^ ^   of which the last of each call
+    timeline = Timeline().add('train', 4, 8, report_every=1, log_every=3)
+    assert timeline.run(8) == 'Tlr tlr'
+
+
+def test_no_periods():
+    assert Timeline().add('train', 2, 4).run(8) == 'T t T t'
+
+
+def test_phases_take_turns():
+    # step over all    0 1 2 3 4 5 | 6 7 8 | 9 | 10 11 12 13 14 15
+    # phase            train         eval    p   train
+    # call             --- --- ---   -----   -   ----- ----- -----
+    timeline = (
+        Timeline()
+        .add('train', 2, 6, report_every=6)
+        .add('eval', 3, 3, report_every=3, checkpoint_every=6)
+        .add('play', 1, 1, log_every=1)
+    )
+    assert timeline.run(20) == 'T t tr Er Pl T t tr Erc Pl'
+    phases = [report.phase for report in timeline.reports]
+    assert phases == ['train', 'eval'] * 2
+
+
+def test_clock_counts_the_first_phase_only():
+    timeline = Timeline().add('train', 2, 6).add('eval', 5, 10)
+    clocks = []
+    for step in (0, 2, 6, 11, 16, 18, 22, 27, 32):
+        timeline.step.assign(step)
+        clocks.append(timeline.loop.clock())
+    assert clocks == [0, 2, 6, 6, 6, 8, 12, 12, 12]
+
+
+def test_everything_is_dated_by_the_clock():
+    seen = []
+    timeline = Timeline()
+    timeline.loop = Loop(
+        timeline.step, timeline, lambda *position: seen.append(position)
+    )
+    timeline.add('train', 2, 4, report_every=4, log_every=4)
+    timeline.add('eval', 3, 3, report_every=3, log_every=3, checkpoint_every=3)
+    timeline.run(14)
+    assert [(r.phase, r.step) for r in timeline.reports] == [
+        ('train', 4), ('eval', 4), ('train', 8), ('eval', 8)
+    ]  # fmt: skip
+    assert timeline.logged == [
+        ('train', 4), ('eval', 4), ('train', 8), ('eval', 8)
+    ]  # fmt: skip
+    assert timeline.saved == [4, 8]
+    assert seen == [
+        ('train', 2), ('train', 4), ('eval', 4),
+        ('train', 6), ('train', 8), ('eval', 8),
+    ]  # fmt: skip
+
+
+def cycle(step):
+    timeline = Timeline(step)
+    # step      0 1 2 3 4 5 | 6 7 8 9 10 11 | 12 13 14 15
+    # phase     train         train again     eval
+    timeline.add('train', 2, 6, report_every=4)
+    timeline.add('train again', 2, 6, report_every=4)
+    return timeline.add('eval', 2, 4, report_every=4)
+
+
+@pytest.mark.parametrize('start', range(0, 32, 2))
+def test_phase_follows_from_the_step_alone(start):
+    # A report is due by the steps of its phase, not by those since the start.
+    whole = cycle(0).run(32)
+    assert whole == 'T tr t T tr t E er Tr t tr Tr t tr E er'
+    assert cycle(start).run(32).split() == whole.split()[start // 2 :]
+
+
+def test_resumed_within_a_phase():
+    # step      0 1 2 3 4 5 | 6 7 8 9
+    # phase     train         eval
+    # resumed           ^
+    timeline = Timeline(4).add('train', 2, 6, report_every=6).add('eval', 2, 4)
+    assert timeline.run(12) == 'tr E e T'
+    assert timeline.reports[0].step == 6
+    timeline = Timeline(8).add('train', 2, 6).add('eval', 2, 4, log_every=4)
+    assert timeline.run(12) == 'el T'
+
+
+def test_run_goes_on_where_it_stopped():
+    timeline = cycle(0)
+    timeline.run(10)
+    timeline.run(20)
+    assert ' '.join(timeline.calls) == cycle(0).run(20)
+    assert int(timeline.step) == 20
+
+
+def test_run_stops_after_the_call_that_reaches_the_end():
+    timeline = Timeline().add('train', 4, 8)
+    assert timeline.run(5) == 'T t'
+    assert int(timeline.step) == 8
+    assert timeline.run(8) == 'T t'  # Nothing is left to do.
+
+
+def test_run_without_end_goes_on():
+    timeline = Timeline().add('train', 1, 1, report_every=1)
+    scores = timeline.loop.run()
+    assert len(list(itertools.islice(scores, 7))) == 7
+    assert int(timeline.step) == 7
+
+
+def test_scores_are_means_over_episodes():
+    # Means of calls with 1, 0 and 3 episodes: (10·1 + 2·3) / 4 = 4 and
+    # (100·1 + 20·3) / 4 = 40.
+    results = [
+        {'episodes': 1, 'score': 10, 'length': 100},
+        {'episodes': 0, 'score': math.nan, 'length': math.nan},
+        {'episodes': 3, 'score': 2, 'length': 20},
+    ]
+    timeline = Timeline().add('train', 1, 3, results, report_every=3)
+    timeline.run(3)
+    (report,) = timeline.reports
+    assert (report.score, report.length, report.episodes) == (4, 40, 4)
+    assert timeline.scores == [4]
+    assert timeline.scores[0].report is report
+
+
+def test_scores_begin_anew_after_a_report():
+    results = [{'episodes': 1, 'score': score} for score in (1, 3, 10, 20)]
+    timeline = Timeline().add('train', 1, 4, results, report_every=2)
+    timeline.run(4)
+    assert timeline.scores == [2, 15]
+    assert [report.episodes for report in timeline.reports] == [2, 2]
+
+
+def test_scores_of_phases_are_kept_apart():
+    train = [{'episodes': 1, 'score': score} for score in (1, 3)]
+    evaluate = [{'episodes': 1, 'score': score} for score in (10, 30)]
+    timeline = Timeline().add('train', 1, 1, train, report_every=2)
+    timeline.add('eval', 1, 1, evaluate, report_every=2)
+    assert timeline.run(4) == 'T E Tr Er'
+    assert timeline.scores == [2, 20]
+
+
+def test_score_without_episodes_is_not_a_number():
+    timeline = Timeline().add('train', 1, 1, report_every=1)
+    timeline.run(1)
+    assert math.isnan(timeline.scores[0])
+    assert math.isnan(timeline.reports[0].length)
+    assert timeline.reports[0].episodes == 0
+
+
+def test_other_numbers_are_means_over_calls():
+    results = [
+        {'episodes': 5, 'loss': 1.0, 'kl': 0.0},
+        {'episodes': 0, 'loss': 2.0, 'kl': 0.5},
+        {'episodes': 0, 'loss': 6.0, 'kl': 1.0},
+    ]
+    timeline = Timeline().add('train', 1, 3, results, report_every=3)
+    timeline.run(3)
+    assert timeline.reports[0].metrics == {'loss': 3, 'kl': 0.5}
+
+
+def test_rate_leaves_the_first_call_out():
+    timeline = Timeline().add('train', 1, 1, report_every=1)
+    timeline.run(2)
+    first, second = timeline.reports
+    assert math.isnan(first.steps_per_second)
+    assert second.steps_per_second > 0
+    assert 0 < first.seconds <= second.seconds
+
+
+def test_counts_are_those_at_the_report():
+    loop, calls = Loop(), []
+
+    def operation(begins):
+        calls.append(begins)
+        return {'episodes': 1, 'score': 2, 'length': 3, 'loss': len(calls)}
+
+    loop.add_phase(
+        'train',
+        operation,
+        batch_size=1,
+        steps=4,
+        report_every=4,
+        counts=lambda: {'calls': len(calls)},
+    )
+    (score,) = loop.run(max_step=4)
+    assert score.report.metrics == {'loss': 2.5, 'calls': 4}
+
+
+def test_without_records_and_saver():
+    loop = Loop()
+    loop.add_phase(
+        'train',
+        lambda begins: {'episodes': 1, 'score': 2, 'length': 3},
+        batch_size=1,
+        steps=2,
+        report_every=1,
+        log_every=1,
+        checkpoint_every=1,
+        summary=lambda: pytest.fail('There is no one to receive it.'),
+    )
+    assert list(loop.run(max_step=4)) == [2] * 4
+    assert loop.step.dtype == tf.int64 and not loop.step.trainable
+
+
+@pytest.mark.parametrize('steps, batch_size', [(5, 2), (0, 2), (1, 2), (-2, 2)])
+def test_steps_that_calls_do_not_fill_are_refused(steps, batch_size):
+    match = f"'train' has {steps} steps, .* the {batch_size} steps"
+    with pytest.raises(ConfigError, match=match):
+        Timeline().add('train', batch_size, steps)
+
+
+def test_loop_without_phases_is_refused():
+    with pytest.raises(ValueError, match='Add a phase'):
+        next(Loop().run())
+
+
+def test_everything_is_done_within_a_context_that_is_told_what():
+    timeline, done = Timeline(), []
+
+    @contextlib.contextmanager
+    def during(activity):
+        step = int(timeline.step)
+        yield
+        done.append((activity, step, int(timeline.step)))
+
+    timeline.loop = Loop(timeline.step, records=timeline, during=during)
+    timeline.add('train', 2, 4, log_every=4).add(
+        'eval', 3, 3, checkpoint_every=3
+    )
+    timeline.run(7)
+    # The step is counted before an operation counts as done.
+    assert done == [
+        ('train', 0, 2),
+        ('train', 2, 4),
+        ('summary', 4, 4),
+        ('eval', 4, 7),
+        ('checkpoint', 7, 7),
+    ]

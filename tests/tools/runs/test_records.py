@@ -1,0 +1,219 @@
+"""Results can be read from progress.csv and by TensorBoard."""
+
+import contextlib
+import csv
+import math
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing import event_accumulator
+
+from agents.tools import Loop, UserError
+from agents.tools.graph.backend import tf
+from agents.tools.runs.loop import Report
+from agents.tools.runs.progress import COLUMNS
+from agents.tools.runs.records import Records
+from agents.tools.runs.saver import Saver
+
+
+def make_report(step, phase='train', score=1.5, **metrics):
+    return Report(phase, step, score, 20.0, 3, 0.25, 1e5 / 3, metrics)
+
+
+def write(directory, *reports, resumed_at=0):
+    with contextlib.closing(Records(directory, resumed_at)) as records:
+        for report in reports:
+            records.report(report)
+
+
+def read(directory):
+    with open(directory / 'progress.csv', newline='') as file:
+        return list(csv.DictReader(file))
+
+
+def steps(directory):
+    return [int(row['step']) for row in read(directory)]
+
+
+def events(directory):
+    """Scalars `{name: [(step, value)]}` as TensorBoard reads them."""
+    found = event_accumulator.EventAccumulator(str(directory))
+    found.Reload()
+    tensors = {}
+    for name in found.Tags()['tensors']:
+        tensors[name] = [
+            (event.step, tf.make_ndarray(event.tensor_proto))
+            for event in found.Tensors(name)
+        ]
+    return tensors
+
+
+def test_columns(tmp_path):
+    write(tmp_path, make_report(100, loss=0.125, kl=1e-9))
+    lines = (tmp_path / 'progress.csv').read_text().splitlines()
+    assert lines == [
+        'step,phase,score,length,episodes,seconds,steps_per_second,loss,kl',
+        '100,train,1.5,20,3,0.25,33333.3,0.125,1e-09',
+    ]
+    assert lines[0].startswith(','.join(COLUMNS))
+
+
+def test_what_is_not_known_is_empty(tmp_path):
+    write(
+        tmp_path,
+        make_report(100, score=math.nan, loss=0.5),
+        make_report(100, 'eval', score=-2.0),
+    )
+    train, evaluation = read(tmp_path)
+    assert train['score'] == '' and train['loss'] == '0.5'
+    assert evaluation['score'] == '-2' and evaluation['loss'] == ''
+
+
+def test_rows_are_there_at_once(tmp_path):
+    records = Records(tmp_path)
+    records.report(make_report(1))
+    assert steps(tmp_path) == [1]
+    assert events(tmp_path / 'train')['score'] == [(1, 1.5)]
+    records.report(make_report(2))
+    assert steps(tmp_path) == [1, 2]
+    records.close()
+
+
+def test_resume_drops_rows_later_than_the_checkpoint(tmp_path):
+    reports = [
+        make_report(step, phase, loss=float(step))
+        for step in (100, 200, 300)
+        for phase in ('train', 'eval')
+    ]
+    write(tmp_path, *reports)
+    write(tmp_path, make_report(300, loss=7.0), resumed_at=200)
+    assert steps(tmp_path) == [100, 100, 200, 200, 300]
+    assert [row['loss'] for row in read(tmp_path)][-2:] == ['200', '7']
+
+
+def test_resume_keeps_the_columns(tmp_path):
+    write(tmp_path, make_report(100, loss=1.0, kl=2.0))
+    write(tmp_path, make_report(200, kl=4.0, loss=3.0, new=9.0), resumed_at=100)
+    assert [(row['loss'], row['kl']) for row in read(tmp_path)] == [
+        ('1', '2'), ('3', '4')
+    ]  # fmt: skip
+
+
+def test_resume_from_the_start_keeps_no_rows(tmp_path):
+    write(tmp_path, make_report(100), make_report(200))
+    write(tmp_path, make_report(100), resumed_at=0)
+    assert steps(tmp_path) == [100]
+
+
+@pytest.mark.parametrize('text', ['', 'step,phase', f'{",".join(COLUMNS)}\n\n'])
+def test_resume_with_a_file_that_was_hardly_begun(tmp_path, text):
+    (tmp_path / 'progress.csv').write_text(text)
+    write(tmp_path, make_report(100), resumed_at=50)
+    assert steps(tmp_path) == [100]
+
+
+@pytest.mark.parametrize('kept', [1, 5, 12])
+def test_resume_drops_a_row_that_was_cut_short(tmp_path, kept):
+    write(tmp_path, make_report(100), make_report(2000))
+    path = tmp_path / 'progress.csv'
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(''.join([*lines[:2], lines[2][:kept]]))
+    write(tmp_path, make_report(2000), resumed_at=1000)
+    assert steps(tmp_path) == [100, 2000]
+
+
+def test_resume_with_what_is_no_table(tmp_path):
+    for text in (b'\xff\xfe\n', b'step,phase,score\n' + b'9' * 400 + b',a,1\n'):
+        (tmp_path / 'progress.csv').write_bytes(text)
+        with pytest.raises(UserError, match=r'Cannot read line \d of .*csv'):
+            write(tmp_path, make_report(100), resumed_at=50)
+        assert (tmp_path / 'progress.csv').read_bytes() == text
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize('place', ['train', 'train/events.out.tfevents.1'])
+def test_events_are_not_written_through_links(tmp_path, place):
+    run, victim = tmp_path / 'run', tmp_path / 'victim'
+    (run / place).parent.mkdir(parents=True)
+    victim.mkdir()
+    (run / place).symlink_to(victim)
+    with pytest.raises(UserError, match='is a symbolic link'):
+        write(run, make_report(100))
+    assert not list(victim.iterdir())
+
+
+def test_rows_are_not_written_through_links(tmp_path):
+    victim, link = tmp_path / 'victim', tmp_path / 'run' / 'progress.csv'
+    victim.write_text('step,phase,score\n1,train,2\n')
+    link.parent.mkdir()
+    for target in (victim, tmp_path / 'nowhere'):
+        link.symlink_to(target)
+        with pytest.raises(UserError, match='It is a symbolic link'):
+            write(link.parent, make_report(100))
+        link.unlink()
+    assert victim.read_text() == 'step,phase,score\n1,train,2\n'
+    assert not (tmp_path / 'nowhere').exists()
+
+
+def test_events(tmp_path):
+    write(
+        tmp_path,
+        make_report(100, loss=0.5),
+        make_report(200, score=math.nan, loss=0.25),
+        make_report(200, 'eval', score=-3.0),
+    )
+    train = events(tmp_path / 'train')
+    assert sorted(train) == sorted(
+        ['score', 'length', 'episodes', 'seconds', 'steps_per_second', 'loss']
+    )
+    assert train['loss'] == [(100, 0.5), (200, 0.25)]
+    assert train['score'] == [(100, 1.5)]
+    assert train['episodes'] == [(100, 3), (200, 3)]
+    assert events(tmp_path / 'eval')['score'] == [(200, -3.0)]
+
+
+def test_events_of_a_resumed_run_go_on(tmp_path):
+    write(tmp_path, make_report(100))
+    write(tmp_path, make_report(200, score=2.0), resumed_at=100)
+    assert events(tmp_path / 'train')['score'] == [(100, 1.5), (200, 2.0)]
+
+
+def test_histograms(tmp_path):
+    with contextlib.closing(Records(tmp_path)) as records:
+        records.summarize('train', 50, {'action': tf.constant([1.0, 1.0, 4.0])})
+    ((step, buckets),) = events(tmp_path / 'train')['action']
+    # Rows of a bucket's left edge, right edge and number of values.
+    assert step == 50
+    assert buckets[0, 0] == 1 and buckets[-1, 1] == 4
+    assert buckets[0, 2] == 2 and buckets[-1, 2] == 1
+    assert np.sum(buckets[:, 2]) == 3
+
+
+def run(directory, max_step, scores):
+    """A loop with its checkpoints and records, as a training has it."""
+    loop, results = Loop(), iter(scores)
+    loop.add_phase(
+        'train',
+        lambda begins: {'episodes': 1, 'score': next(results), 'length': 1},
+        batch_size=1,
+        steps=2,
+        report_every=1,
+        checkpoint_every=2,
+    )
+    saver = Saver(directory / 'checkpoints', {'step': loop.step})
+    saver.restore()
+    with contextlib.closing(Records(directory, loop.clock())) as records:
+        loop.records = records
+        list(loop.run(saver, max_step))
+
+
+def test_loop_that_is_resumed(tmp_path):
+    # step        1   2   3 | 3   4   5
+    # checkpoint      ^     |     ^
+    # score       1   2   3 | 7   8   9
+    run(tmp_path, 3, [1, 2, 3])
+    assert steps(tmp_path) == [1, 2, 3]
+    run(tmp_path, 5, [7, 8, 9])
+    rows = read(tmp_path)
+    assert [row['step'] for row in rows] == ['1', '2', '3', '4', '5']
+    assert [row['score'] for row in rows] == ['1', '2', '7', '8', '9']
