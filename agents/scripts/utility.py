@@ -92,7 +92,7 @@ def define_simulation_graph(
     """
     from agents.algorithms.actor import Actor
     from agents.scripts import networks
-    from agents.tools.graph import simulation, weights
+    from agents.tools.graph import episode_scores, simulation, weights
     from agents.tools.graph.backend import SECOND_DEVICE, tf
 
     critic_device = SECOND_DEVICE if updates is None else None
@@ -105,11 +105,11 @@ def define_simulation_graph(
         critic_device,
     )
     actor = Actor(algo.policy, len(eval_env))
-    scores = simulation.EpisodeScores(len(batch_env))
+    scores = episode_scores.EpisodeScores(len(batch_env))
     train = simulation.training(
         batch_env, algo, scores, config.update_every, updates
     )
-    eval_scores = simulation.EpisodeScores(len(eval_env))
+    eval_scores = episode_scores.EpisodeScores(len(eval_env))
 
     @tf.function(autograph=False, jit_compile=eval_env.compiled)
     def evaluate() -> dict[str, tf.Tensor]:

@@ -12,9 +12,9 @@ from agents.tools.envs.env_slice import EnvSlice
 from agents.tools.envs.mock_environment import MockEnvironment
 from agents.tools.graph import simulation
 from agents.tools.graph.backend import tf
+from agents.tools.graph.episode_scores import EpisodeScores
 from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.tools.graph.mock_algorithm import MockAlgorithm
-from agents.tools.graph.simulation import EpisodeScores
 
 AGENTS = 3
 VERBS = 'begin_episode', 'perform', 'experience', 'end_episode'
