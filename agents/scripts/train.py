@@ -168,7 +168,7 @@ def _train(
         if int(loop.step) >= phases.last_step:
             status.complete(loop.clock())
             return
-        if not (loop.clock() and envs[0].compiled):
+        if not (loop.clock() and envs[0].native):
             graph.restart()
         status.begin(loop.clock())
         yield from _run(loop, saver, status)

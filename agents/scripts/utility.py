@@ -117,7 +117,7 @@ def define_simulation_graph(
         return eval_scores.clear()
 
     saved = {'algo': algo, 'scores': scores}
-    if batch_env.compiled:
+    if batch_env.native:
         saved.update(env=batch_env, eval_env=eval_env)
 
     def restart() -> None:

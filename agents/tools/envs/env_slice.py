@@ -33,8 +33,8 @@ class EnvSlice:
         constructors: Functions that each make an environment.
         seeds: A seed for the first reset of each environment, or None.
         first: Index of the first of these environments within the batch.
-        current: Array of one integer that always holds the index of the
-            environment at work, to tell which one died or hangs.
+        current: One integer, written with the index of the environment at
+            work, to tell which one died or hangs.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class EnvSlice:
         constructors: Sequence[Callable[[], gym.Env]],
         seeds: Sequence[int | None] | None = None,
         first: int = 0,
-        current: np.ndarray | None = None,
+        current: memoryview | np.ndarray | None = None,
     ):
         self.envs: list[gym.Env] = []
         self._seeds = list(seeds or [None] * len(constructors))
@@ -105,7 +105,8 @@ class EnvSlice:
                     observ, reward, terminated, truncated, _ = result
                     write(index, observ)
                     rewards.append(_number(reward))
-                    _require_flags(terminated, truncated)
+                    if not (terminated is False and truncated is False):
+                        _require_flags(terminated, truncated)
                 except Exception as error:
                     raise self._broken(index, 'step', result, error) from None
                 if terminated or truncated:

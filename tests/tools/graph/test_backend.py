@@ -33,7 +33,7 @@ def run(program, **settings):
 
 TELL_SETTINGS = f"""
 import json, os
-from agents.tools import backend
+from agents.tools.graph import backend
 backend.use_threads(2)
 backend.tf.constant(1) + 1
 threads = backend.tf.config.threading
