@@ -70,7 +70,7 @@ def evaluated():
 
 def thorough():
     return make().copy(
-        update_every=512, batch_size=64, update_epochs=200,
+        update_every=512, batch_size=64, update_epochs=600,
         policy_layers=[256, 256], eval_every=1_000_000,
     )
 """

@@ -16,6 +16,7 @@ from typing import Any
 START = b'i'  # Payload: pickled settings of the slice. Parent to child only.
 WAKE = b'w'  # There is a request in shared memory.
 CALL = b'c'  # Payload: pickled index, name, arguments. Parent to child only.
+MEASURE = b'm'
 CLOSE = b'q'
 
 # Replies.

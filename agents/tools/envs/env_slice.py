@@ -8,6 +8,7 @@ than reach a normaliser or a network.
 
 import math
 import reprlib
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,11 @@ import numpy as np
 
 from agents.tools import errors, nested, spaces
 from agents.tools.envs import block, observations
+
+# Environments that take longer to be made, each, are not measured. The others
+# are for so many seconds, or as many steps.
+MAKING_SECONDS = 0.1
+MEASURING_SECONDS, MEASURED_STEPS = 0.02, 500
 
 # What methods return, and how many values they did before Gymnasium 0.26.
 VALUES = {
@@ -45,9 +51,11 @@ class EnvSlice:
         current: memoryview | np.ndarray | None = None,
     ):
         self.envs: list[gym.Env] = []
+        self._constructors = constructors
         self._seeds = list(seeds or [None] * len(constructors))
         self._first = first
         self._current = np.zeros(1, np.int64) if current is None else current
+        started = time.perf_counter()
         for index, constructor in enumerate(constructors):
             self._current[0] = index
             try:
@@ -58,6 +66,7 @@ class EnvSlice:
                 ) from None
             except Exception:
                 raise self._raised(index, 'while it was constructed') from None
+        self._making_seconds = time.perf_counter() - started
         try:
             self.observation_space = self.envs[0].observation_space
             self.action_space = self.envs[0].action_space
@@ -141,6 +150,25 @@ class EnvSlice:
             return value(*args, **kwargs) if callable(value) else value
         except Exception:
             raise self._raised(index, f'in {name}') from None
+
+    def measure(self) -> float:
+        """Seconds that a step takes, in an environment made for that alone.
+
+        Infinite where it takes long to make one, or nothing can be told: for
+        such environments a process of their own does not cost much.
+        """
+        if self._making_seconds > len(self) * MAKING_SECONDS:
+            return math.inf
+        try:
+            env = self._constructors[0]()
+            env.reset(seed=0)
+            env.action_space.seed(0)
+            action = env.action_space.sample()
+            times = _step_times(env, action)
+            env.close()
+        except Exception:  # It is told by those that are used.
+            return math.inf
+        return float(np.median(times))
 
     def close(self) -> None:
         """Close every environment, the later ones too if one raises."""
@@ -242,6 +270,18 @@ class EnvSlice:
             f'Environment {self._first + index} returned {what} with {kind}; '
             f'its observation: {observ}.'
         )
+
+
+def _step_times(env: gym.Env, action: Any) -> list[float]:
+    """Seconds of some steps of an environment."""
+    times: list[float] = []
+    while sum(times) < MEASURING_SECONDS and len(times) < MEASURED_STEPS:
+        started = time.perf_counter()
+        _, _, terminated, truncated, _ = env.step(action)
+        times.append(time.perf_counter() - started)
+        if terminated or truncated:
+            env.reset()
+    return times
 
 
 def _wrong_number(method: str, result: Any) -> str | None:

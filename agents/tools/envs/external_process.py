@@ -163,6 +163,14 @@ class ExternalProcess:
         promise = functools.partial(self._keep, self._calls)
         return promise() if blocking else promise
 
+    def measure(self) -> float:
+        """Seconds that a step of an environment takes, see `EnvSlice`."""
+        self._found_spaces()
+        self._require_idle()
+        self._begin_request(turns.IN_WORDS)
+        self._send_kind(channel.MEASURE)
+        return self._wait()
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith('_'):
             raise AttributeError(f'ExternalProcess has no attribute {name!r}.')
@@ -194,10 +202,7 @@ class ExternalProcess:
         """Make a request about the block; `Replies.wait` awaits the reply."""
         self._require_idle()
         if self._begin_request(kind):
-            try:
-                self._channel.send(channel.WAKE)
-            except ConnectionError:
-                raise self.death() from None
+            self._send_kind(channel.WAKE)
 
     def is_done(self) -> bool:
         """Whether the last request, about the block, has been answered."""
@@ -321,6 +326,12 @@ class ExternalProcess:
         self._in_words = kind == turns.IN_WORDS
         self._number += 1
         return self._turns.ask(self._number, kind)
+
+    def _send_kind(self, kind: bytes) -> None:
+        try:
+            self._channel.send(kind)
+        except ConnectionError:
+            raise self.death() from None
 
     def _send(self, kind: bytes, payload: bytes) -> None:
         deadline = time.monotonic() + self._timeout

@@ -94,6 +94,9 @@ class Worker:
                 self._conclude()
             elif request == channel.CALL:
                 self._call(envs)
+            elif request == channel.MEASURE:
+                seconds = envs.measure()
+                self._reply(channel.RESULT, wire.dumps(seconds))
             else:
                 return
 

@@ -13,6 +13,7 @@ import ctypes
 import functools
 import os
 import pathlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -133,14 +134,23 @@ def why_not() -> str | None:
     return None
 
 
-def register(name: str, function: Callable[[int, int], None]) -> None:
+def register(
+    name: str,
+    function: Callable[[int, int], None],
+    lose: Callable[[BaseException], None],
+) -> None:
     """Let programs call a function by a name, as long as the process lives.
+
+    A signal may raise an error before the first line of the function. Python
+    does not hand that on to the program, which goes on with whatever is in the
+    buffers of the results.
 
     Args:
         name: The name, which has not been registered before.
         function: Called with the addresses of two arrays, of pointers to the
             buffers of the arguments and of the results; see `addresses`. What
             it raises ends the program.
+        lose: Called with an error that the program has not heard of.
     """
     api = _api()
     assert api is not None
@@ -165,6 +175,7 @@ def register(name: str, function: Callable[[int, int], None]) -> None:
 
     handler, text = Handler(handle), name.encode()
     _KEPT.extend([handler, text])
+    _hear_of_lost_errors(handle, lose)
     stages = Stages(None, None, None, ctypes.cast(handler, Pointer))
     registration = Registration(
         Registration.traits.offset + Registration.traits.size,
@@ -176,6 +187,21 @@ def register(name: str, function: Callable[[int, int], None]) -> None:
     )
     error = Handler(api.register)(ctypes.addressof(registration))
     assert not error, f'The name {name} has been registered before.'
+
+
+def _hear_of_lost_errors(
+    function: Callable, lose: Callable[[BaseException], None]
+) -> None:
+    """Take what Python would only print about a function that C has called."""
+    before = sys.unraisablehook
+
+    def hook(lost: Any) -> None:
+        if lost.object is function:
+            lose(lost.exc_value)
+        else:
+            before(lost)
+
+    sys.unraisablehook = hook
 
 
 def addresses(buffers: int, count: int) -> list[int]:

@@ -129,7 +129,7 @@ class _Slot:
         self.specs: tuple[list[Spec], list[Spec]] = [], []
         self._call: Callable[[], HostCall | None] = lambda: None
         self._views: dict[tuple[int, int], np.ndarray] = {}
-        foreign.register(self.name, self._handle)
+        foreign.register(self.name, self._handle, self._lose)
 
     @classmethod
     def take(cls, call: HostCall) -> '_Slot':
@@ -148,6 +148,8 @@ class _Slot:
         call = self._call()
         if call is None:
             raise RuntimeError('A program was called after its host calls.')
+        if call.error is not None:
+            raise call.error
         inputs, outputs = self.specs
         call.apply(
             self._arrays(foreign.addresses(arguments, len(inputs)), inputs, 0),
@@ -155,6 +157,11 @@ class _Slot:
                 foreign.addresses(results, len(outputs)), outputs, len(inputs)
             ),
         )
+
+    def _lose(self, error: BaseException) -> None:
+        call = self._call()
+        if call is not None:
+            call.error = error
 
     def _arrays(
         self, addresses: list[int], specs: list[Spec], first: int

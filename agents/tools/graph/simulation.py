@@ -86,6 +86,9 @@ def training(
 
     def operation() -> dict:
         simulate_rollout()
+        failure = batch_env.failure()
+        if failure is not None:
+            raise failure
         return learn()
 
     return operation
