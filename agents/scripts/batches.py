@@ -1,6 +1,7 @@
 """The batches of environments that a training uses, and where they step."""
 
 import contextlib
+import itertools
 import pathlib
 from typing import Any
 
@@ -8,8 +9,6 @@ from agents import tools
 from agents.scripts import env_setup, utility
 from agents.scripts.status import Status
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs.env_slice import EnvSlice
-from agents.tools.envs.external_process import ExternalProcess
 from agents.tools.envs.restarts import Restarts
 
 # What a step of a batch in workers takes beyond that of its environments.
@@ -18,8 +17,6 @@ ROUND_TRIP_SECONDS = 50e-6
 # How much quicker a step of the batch has to be in this process. Workers are
 # safer: an environment that crashes or hangs takes only its worker along.
 WORTH_IT = 0.9
-
-Members = list[EnvSlice] | list[ExternalProcess]
 
 
 def start(
@@ -52,28 +49,32 @@ def start(
         utility.use_threads(config)
         return utility.define_native_batch_envs(config)
     session = utility.last_checkpoint(logdir) or 0
-    members = _start_members(config, session, env_processes is not False)
-    status.say('tensorflow', 'importing')
-    utility.use_threads(config)
-    if env_processes is None and _may_leave_workers(config):
-        seconds = members[0][0].measure()
-        if is_quicker_here(config.num_agents, len(members[0]), seconds):
-            for process in [*members[0], *members[1]]:
-                process.close()
-            members = _start_members(config, session, False)
-            status.say(
-                'stepping',
-                f'in this process, as a step takes {1e6 * seconds:.1f} µs '
-                '(--env_processes for workers)',
-            )
-    batches = _combine(members, config, restarts)
-    if isinstance(members[0][0], ExternalProcess):
-        counts = [len(each) for each in members]
+    with contextlib.ExitStack() as stack:
+        members = _start_members(config, session, env_processes is not False)
+        for process in itertools.chain(*members):
+            stack.callback(process.close)
+        status.say('tensorflow', 'importing')
+        utility.use_threads(config)
+        if env_processes is None and _may_leave_workers(config):
+            seconds = members[0][0].measure()
+            if is_quicker_here(config.num_agents, len(members[0]), seconds):
+                status.say(
+                    'stepping',
+                    f'in this process, as a step takes {1e6 * seconds:.1f} µs '
+                    '(--env_processes for workers)',
+                )
+                # The stack closes the workers.
+                members = _start_members(config, session, False)
+                return _combine(members, config, restarts)
+        batches = _combine(members, config, restarts)
+        stack.pop_all()
+    if env_processes is not False:
+        train, evaluation = map(len, members)
         status.say(
             'workers',
-            f'{counts[0]} for training and {counts[1]} for evaluation up',
+            f'{train} for training and {evaluation} for evaluation up',
         )
-    return [tools.InGraphBatchEnv(batch) for batch in batches]
+    return batches
 
 
 def is_quicker_here(count: int, workers: int, seconds: float) -> bool:
@@ -96,7 +97,7 @@ def _may_leave_workers(config: AttrDict) -> bool:
 
 def _start_members(
     config: AttrDict, session: int, env_processes: bool
-) -> list[Members]:
+) -> list[Any]:
     constructor = env_setup.constructor(config)
     counts = config.num_agents, config.eval_episodes
     if env_processes:
@@ -117,8 +118,8 @@ def _start_members(
 
 
 def _combine(
-    members: list[Members], config: AttrDict, restarts: Restarts
-) -> list[tools.BatchEnv]:
+    members: list[Any], config: AttrDict, restarts: Restarts
+) -> list[tools.InGraphBatchEnv]:
     """Make a batch of each, or leave nothing."""
     batches = []
     with contextlib.ExitStack() as stack:
@@ -126,7 +127,7 @@ def _combine(
             batch = tools.BatchEnv(
                 each, timeout=config.worker_timeout, restarts=restarts
             )
-            batches.append(batch)
             stack.callback(batch.close)
+            batches.append(tools.InGraphBatchEnv(batch))
         stack.pop_all()
     return batches

@@ -6,11 +6,13 @@ or a number that is not one stops the run with the environment's index rather
 than reach a normaliser or a network.
 """
 
+import contextlib
 import math
 import reprlib
+import signal
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -23,6 +25,9 @@ from agents.tools.envs import block, observations
 # are for so many seconds, or as many steps.
 MAKING_SECONDS = 0.1
 MEASURING_SECONDS, MEASURED_STEPS = 0.02, 500
+
+# After so long, the measurement is called off.
+PATIENCE_SECONDS = 1.0
 
 # What methods return, and how many values they did before Gymnasium 0.26.
 VALUES = {
@@ -159,15 +164,14 @@ class EnvSlice:
         """
         if self._making_seconds > len(self) * MAKING_SECONDS:
             return math.inf
-        try:
+        times = [math.inf]
+        # What goes wrong is told by those that are used.
+        with contextlib.suppress(Exception), _at_most(PATIENCE_SECONDS):
             env = self._constructors[0]()
             env.reset(seed=0)
             env.action_space.seed(0)
-            action = env.action_space.sample()
-            times = _step_times(env, action)
+            times = _step_times(env, env.action_space.sample())
             env.close()
-        except Exception:  # It is told by those that are used.
-            return math.inf
         return float(np.median(times))
 
     def close(self) -> None:
@@ -270,6 +274,22 @@ class EnvSlice:
             f'Environment {self._first + index} returned {what} with {kind}; '
             f'its observation: {observ}.'
         )
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise an error in the main thread if something takes too long."""
+
+    def give_up(*_: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _step_times(env: gym.Env, action: Any) -> list[float]:
