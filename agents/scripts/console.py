@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import shutil
 import sys
 import threading
 import time
@@ -50,6 +51,17 @@ class Console:
         with self._lock:
             self._erase()
             self._print(f'{topic:<11}{text}\n')
+
+    def print(self, text: str) -> None:
+        """Print lines as they are."""
+        self._print(f'{text}\n')
+
+    @property
+    def width(self) -> int | None:
+        """How many columns the terminal has; None if there is none."""
+        if not self._terminal:
+            return None
+        return shutil.get_terminal_size().columns
 
     def live(self, topic: str, text: str) -> None:
         """Print a line that the next one replaces; not without a terminal."""
