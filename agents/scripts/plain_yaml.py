@@ -8,7 +8,7 @@ are refused, and so is what is deep or large.
 import io
 import numbers
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import ruamel.yaml
@@ -18,6 +18,14 @@ from agents.tools import errors
 # Limits for texts that may come from strangers.
 MAX_VALUES = 5_000
 MAX_DEPTH = 10
+
+# What becomes of values of other types, such as NumPy's float32.
+PLAIN_TYPES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (bool, bool),
+    (numbers.Integral, int),
+    (numbers.Real, float),
+    (str, str),
+)
 
 
 def parse(text: str, source: str) -> Any:
@@ -61,14 +69,9 @@ def simplify(value: Any) -> Any:
         return {str(key): simplify(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [simplify(part) for part in value]
-    for abstract, kind in (
-        (bool, bool),
-        (numbers.Integral, int),
-        (numbers.Real, float),
-        (str, str),
-    ):
-        if isinstance(value, abstract):
-            return kind(value)  # Of another type, such as NumPy's float32.
+    for kind, plain_type in PLAIN_TYPES:
+        if isinstance(value, kind):
+            return plain_type(value)
     if value is None:
         return value
     raise errors.ConfigError(

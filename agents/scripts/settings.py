@@ -78,7 +78,8 @@ ENVIRONMENTS = Group(
         'env': Setting(
             'CartPole-v1',
             kinds.ENVIRONMENT,
-            'Id of Gymnasium, module:Id, native:Id, or what makes one',
+            'Environment by Id, module:Id or native:Id, or a class or '
+            'function that makes it',
         ),
         'env_kwargs': Setting(
             {},
@@ -149,7 +150,7 @@ SCHEDULE = Group(
         'eval_episodes': Setting(
             10,
             kinds.COUNT,
-            'Size of an evaluation; each episode has an environment',
+            'Size of an evaluation; each has an environment of its own',
             'episodes',
         ),
         'checkpoint_every': Setting(
@@ -235,7 +236,7 @@ LEARNING = Group(
         'discount': Setting(
             0.99,
             kinds.FRACTION,
-            'Weight of the reward a step later',
+            'Weight of a reward that is one step later',
         ),
         'gae_lambda': Setting(
             0.95, kinds.FRACTION, 'Weight of longer returns in advantages'

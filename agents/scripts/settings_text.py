@@ -22,7 +22,7 @@ from agents.scripts.settings import (
 from agents.tools.attr_dict import AttrDict
 
 # A value that is longer pushes its meaning to the next line.
-VALUE_WIDTH = 16
+VALUE_WIDTH = 12
 
 # Meanings do not become narrower, even if the terminal does.
 MEANING_WIDTH = 30

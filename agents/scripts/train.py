@@ -447,7 +447,9 @@ def _open(
     """The directory of the run and its settings, told on the terminal."""
     written = config_names.find_config(given.config)()
     directory, resumed = _find_run(given)
-    config, changed = _change_settings(given, written)
+    config, changed = _change_settings(
+        given, written, directory if resumed else None
+    )
     require_valid(changed)
     name = _config_name(given)
     if directory is None:
@@ -470,7 +472,10 @@ def _print_settings(given: argparse.Namespace) -> int:
     terminal = console.on_terminal()
     try:
         written = config_names.find_config(given.config)()
-        _, changed = _change_settings(given, written)
+        directory, resumed = _find_run(given)
+        _, changed = _change_settings(
+            given, written, directory if resumed else None
+        )
         checks.require_settings(changed)
         terminal.print(settings_text.format_columns(changed, terminal.width))
     except errors.UserError as error:
@@ -490,15 +495,16 @@ def _find_run(
 
 
 def _change_settings(
-    given: argparse.Namespace, written: AttrDict
+    given: argparse.Namespace,
+    config: AttrDict,
+    run: pathlib.Path | None,
 ) -> tuple[AttrDict, AttrDict]:
-    """Settings as the run began with them, and as the command changes them."""
+    """Settings as a run that is resumed has them, and as they are changed."""
     changes = [*given.set]
     if given.seed is not None:
         changes.append(f'seed={given.seed}')
-    config, (directory, resumed) = written, _find_run(given)
-    if directory and resumed:
-        config = config_file.restore_config(config, directory, changes)
+    if run:
+        config = config_file.restore_config(config, run, changes)
     return config, overrides.apply(config, changes)
 
 

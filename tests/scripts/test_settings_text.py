@@ -1,5 +1,6 @@
 """Lists of settings: whole, aligned, and the page as the table has it."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from agents.scripts import config_names, configs, overrides
+from agents.scripts import config_file, config_names, configs, overrides, train
 from agents.scripts.settings_text import (
     LEGEND,
     format_columns,
@@ -33,11 +34,11 @@ def parse_columns(text):
 def test_setting_is_one_line_where_there_is_no_terminal():
     lines = format_columns(configs.cheetah()).splitlines()
     assert (
-        '* num_agents              32                Size of the batch that '
+        '* num_agents              32            Size of the batch that '
         'is stepped together (environments, default 8)'
     ) in lines
     assert (
-        '  worker_timeout          60.0              Time after which a worker '
+        '  worker_timeout          60.0          Time after which a worker '
         'that does not answer is given up (seconds)'
     ) in lines
     assert lines[-1] == LEGEND
@@ -78,7 +79,7 @@ def test_long_value_has_a_line_of_its_own():
     lines = format_columns(configs.cartpole_native(), 80).splitlines()
     (row,) = (n for n, line in enumerate(lines) if ' env ' in line)
     assert lines[row].endswith('native:CartPole-v1')
-    assert lines[row + 1].strip().startswith('Id of Gymnasium')
+    assert lines[row + 1].strip().startswith('Environment by Id')
 
 
 @pytest.mark.parametrize('width', [None, 80])
@@ -134,3 +135,57 @@ def test_page_is_written_by_the_command():
     command = [sys.executable, '-m', 'agents.scripts.settings_text']
     written = subprocess.run(command, capture_output=True, check=True)
     assert written.stdout.decode() == format_page()
+
+
+def test_command_prints_settings_and_starts_nothing(tmp_path):
+    code = (
+        'import subprocess, sys\n'
+        'from agents.scripts.train import main\n'
+        'def refuse(*_, **__): raise AssertionError("It starts a process.")\n'
+        'subprocess.Popen.__init__ = refuse\n'
+        'assert main(sys.argv[1:]) == 0\n'
+        'assert "tensorflow" not in sys.modules\n'
+    )
+    changes = ['--config=cheetah', '--settings', '--seed=3', '--set=steps=9']
+    result = subprocess.run(
+        [sys.executable, '-c', code, *changes],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, '')
+    config = configs.cheetah().copy(seed=3, steps=9)
+    assert result.stdout == f'{format_columns(config)}\n'
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('mistake', ['--set=steps=0', '--set=batch_size=33'])
+def test_command_refuses_settings_that_cannot_be(mistake, capsys):
+    assert train.main(['--config=debug', '--settings', mistake]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == '' and printed.err.startswith('error: ')
+
+
+def test_command_prints_settings_of_a_run_that_is_named(tmp_path, capsys):
+    directory = tmp_path / 'now-debug'
+    directory.mkdir()
+    config_file.save_config(configs.debug().copy(discount=0.5), directory)
+    command = ['--config=debug', f'--logdir={tmp_path}', '--settings']
+    for timestamp, expected in (('now', '0.5'), ('then', '0.99')):
+        assert train.main([*command, f'--timestamp={timestamp}']) == 0
+        listed = parse_columns(capsys.readouterr().out)
+        assert listed['discount'][1] == expected
+    assert [path.name for path in tmp_path.iterdir()] == ['now-debug']
+
+
+def test_command_ends_silently_where_nobody_reads_on():
+    module = [sys.executable, '-m', 'agents.scripts.train']
+    command = [*module, '--config=debug', '--settings']
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (0, b'')
