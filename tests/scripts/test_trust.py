@@ -39,6 +39,7 @@ CODE = {
     'module of an argument': {'env_kwargs': {'inner': ['antigravity:Env-v0']}},
     'path of an argument': {'env_kwargs': {'xml_file': './model.xml'}},
     'dotted argument': {'env_kwargs': {'wrapper': 'antigravity.Wrapper'}},
+    'long argument': {'env_kwargs': {'file': 'a long name ' * 20}},
 }
 
 
