@@ -3,7 +3,6 @@
 python -m agents.scripts.settings_text > docs/settings.md
 """
 
-import math
 import numbers
 import sys
 import textwrap
@@ -59,10 +58,10 @@ def format_columns(config: AttrDict, width: int | None = None) -> str:
     """
     defaults = find_defaults(config.algorithm)
     name_width = max(map(len, config))
-    room = math.inf
+    room = None
     if width:
         room = max(MEANING_WIDTH, width - name_width - VALUE_WIDTH - 6)
-    lines = []
+    lines: list[str] = []
     for title, settings in _list_present(config):
         lines += ['', title]
         for name, setting in settings.items():
@@ -123,13 +122,13 @@ def _describe(setting: Setting, note: str) -> str:
 
 
 def _align(
-    beginning: str, value: str, meaning: str, room: float
+    beginning: str, value: str, meaning: str, room: int | None
 ) -> Iterator[str]:
     """Put a value and its meaning, which may need several lines, in columns."""
     indent = ' ' * (len(beginning) + VALUE_WIDTH + 2)
     lines = [meaning]
-    if room < math.inf:
-        lines = textwrap.wrap(meaning, int(room)) or ['']
+    if room:
+        lines = textwrap.wrap(meaning, room) or ['']
         if len(value) > VALUE_WIDTH:
             lines = ['', *lines]
     first, *rest = lines

@@ -477,6 +477,7 @@ def _print_settings(given: argparse.Namespace) -> int:
             given, written, directory if resumed else None
         )
         checks.require_settings(changed)
+        config_file.require_plain(changed)
         terminal.print(settings_text.format_columns(changed, terminal.width))
     except errors.UserError as error:
         console.complain(str(error))
