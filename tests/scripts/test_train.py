@@ -19,10 +19,10 @@ import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 from agents.scripts import (
+    config_file,
     env_setup,
     interrupts,
     run_directory,
-    settings,
     utility,
 )
 from agents.scripts.train import train
@@ -94,7 +94,7 @@ def test_run_directory(tiny, tmp_path, checkpoint):
         'config.yaml', 'spaces.bin', 'checkpoints', 'progress.csv', 'train',
         'eval', 'lock',
     }  # fmt: skip
-    assert settings.load_config(tmp_path) == config
+    assert config_file.load_config(tmp_path) == config
     observ_space, action_space = utility.load_spaces(tmp_path)
     assert (observ_space.shape, action_space.n) == ((4,), 2)
     names = sorted(path.name for path in (tmp_path / 'checkpoints').iterdir())
