@@ -106,18 +106,20 @@ def test_run_directory(tiny, tmp_path, checkpoint):
 def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
     scores = list(train(tiny(), tmp_path, env_processes=False))
     table = rows(tmp_path)
-    assert list(table[0])[:7] == [
-        'step', 'phase', 'score', 'length', 'episodes', 'seconds',
-        'steps_per_second',
+    assert list(table[0])[:10] == [
+        'step', 'phase', 'score', 'score_std', 'score_min', 'score_max',
+        'length', 'episodes', 'seconds', 'steps_per_second',
     ] == list(progress.COLUMNS)  # fmt: skip
     metrics = scores[0].report.metrics
-    assert list(table[0])[7:] == list(metrics)
+    assert list(table[0])[10:] == list(metrics)
     assert {'policy_loss', 'value_loss', 'kl', 'entropy'} <= set(metrics)
     assert steps(tmp_path) == [
         (score.report.phase, score.report.step) for score in scores
     ]
     for row, score in zip(table, scores, strict=True):
-        assert float(row['score']) == pytest.approx(score, rel=1e-5)
+        for name in ('score', 'score_std', 'score_min', 'score_max'):
+            told = getattr(score.report, name)
+            assert float(row[name]) == pytest.approx(told, rel=1e-5)
     for phase in ('train', 'eval'):
         reports = [s.report for s in scores if s.report.phase == phase]
         found = event_accumulator.EventAccumulator(str(tmp_path / phase))
@@ -129,7 +131,8 @@ def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
         assert values == [(r.step, pytest.approx(r.score)) for r in reports]
 
 
-def test_histograms_are_of_the_training(tiny, tmp_path):
+def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr('agents.scripts.train.REPORTING_SHARE', 1.0)
     for _ in train(tiny(), tmp_path, env_processes=False):
         pass
     found = event_accumulator.EventAccumulator(str(tmp_path / 'train'))
