@@ -151,6 +151,26 @@ def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
     assert table[:, 2].sum() == (4 * 4 + 4) + (4 * 2 + 2)
 
 
+def test_what_is_left_out_changes_no_weight(
+    tiny, tmp_path, checkpoint, monkeypatch
+):
+    final, config = [], tiny(steps=100)
+    # Of five checkpoints the first two are written, after which the next one
+    # would have to wait for a minute, and the one at the end.
+    for share, steps in ((1.0, [20, 40, 60, 80, 100]), (1e-9, [20, 40, 100])):
+        monkeypatch.setattr('agents.scripts.train.REPORTING_SHARE', share)
+        directory = tmp_path / f'{share}'
+        for _ in train(config, directory, env_processes=False):
+            pass
+        saved = (directory / 'checkpoints').iterdir()
+        assert sorted(int(path.name) for path in saved) == steps
+        assert len(rows(directory)) == 2 * 5
+        final.append(checkpoint(directory, 100))
+    assert final[0].keys() == final[1].keys()
+    for name in final[0]:
+        np.testing.assert_array_equal(final[0][name], final[1][name], name)
+
+
 def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
     scores = train(tiny(), tmp_path, env_processes=False)
     assert next(scores).report.step == 20

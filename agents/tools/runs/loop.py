@@ -40,7 +40,7 @@ class Report(NamedTuple):
         seconds: Time since the run began.
         steps_per_second: Steps of the phase over the time they took, the
             first call of its operation left out, which is traced and compiled.
-        metrics: Means of the other numbers, and counts.
+        metrics: Means of the other numbers over the calls, and counts.
     """
 
     phase: str
@@ -144,7 +144,8 @@ class Loop:
             checkpoint_every: Steps of this phase between two checkpoints, at
                 least.
             summary: Returns tensors by name to be logged as histograms.
-            counts: Returns numbers by name that a report has as they are then.
+            counts: Returns numbers by name when a report is made, of which
+                they become part as they are.
         """
         if steps < 1 or steps % batch_size:
             raise errors.ConfigError(
@@ -201,7 +202,7 @@ class Loop:
                 self._save(saver)
 
     def clock(self) -> int:
-        """The steps of the first phase so far, by which results are dated."""
+        """Count the steps of the first phase, by which results are dated."""
         first = self._phases[0]
         cycle, within = divmod(int(self.step), self._count_steps())
         return cycle * first.steps + min(within, first.steps)

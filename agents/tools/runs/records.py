@@ -54,7 +54,7 @@ class Records:
             if name not in ('step', 'phase') and not math.isnan(value)
         ]
         self._write_event(report.phase, report.step, scalars)
-        with self._on_disk():
+        with self._tell_failures():
             self._writers[report.phase].flush()
 
     def summarize(
@@ -73,12 +73,13 @@ class Records:
 
     def close(self) -> None:
         """Write what is left; nothing can be written afterwards."""
-        with self._on_disk():
+        with self._tell_failures():
             for writer in self._writers.values():
                 writer.close()
 
     @contextlib.contextmanager
-    def _on_disk(self) -> Iterator[None]:
+    def _tell_failures(self) -> Iterator[None]:
+        """Say in one sentence why events cannot be written."""
         try:
             yield
         except tf.errors.OpError as error:
@@ -94,7 +95,7 @@ class Records:
         """Write summaries as one event, which takes as long as a single one."""
         values = itertools.chain(*(summary.value for summary in summaries))
         event = Summary(value=values).SerializeToString()
-        with self._on_disk(), self._open_writer(phase).as_default(step):
+        with self._tell_failures(), self._open_writer(phase).as_default(step):
             tf.summary.experimental.write_raw_pb(event)
 
     def _open_writer(self, phase: str) -> Any:
@@ -107,6 +108,7 @@ class Records:
         return self._writers[phase]
 
     def _keep_until(self, step: int) -> None:
+        """Keep the rows of the table until a step, with all columns."""
         with files.replacing(self._path) as file:
             for row in progress.read(self._directory):
                 if not self._names:
