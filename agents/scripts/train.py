@@ -46,6 +46,9 @@ if TYPE_CHECKING:  # These import TensorFlow.
     from agents.tools.runs.loop import Loop, Score
     from agents.tools.runs.saver import Saver
 
+# Share of the time that histograms may take, and that checkpoints may take.
+REPORTING_SHARE = 0.02
+
 
 def train(
     config: AttrDict,
@@ -221,11 +224,14 @@ def _define_loop(
 
     phases = status.phases
     loop = tools.Loop(
-        progress=status.progress, during=status.during, began=began
+        progress=status.progress,
+        during=status.during,
+        began=began,
+        share=REPORTING_SHARE,
     )
     loop.add_phase(
         'train',
-        _followed(graph.train, keep),
+        _follow(graph.train, keep),
         batch_size=phases.call,
         steps=phases.train,
         report_every=phases.train,
@@ -235,7 +241,7 @@ def _define_loop(
     )
     loop.add_phase(
         'eval',
-        _followed(graph.eval, keep),
+        _follow(graph.eval, keep),
         batch_size=phases.evaluation,
         steps=phases.evaluation,
         report_every=phases.evaluation,
@@ -245,13 +251,13 @@ def _define_loop(
     return loop
 
 
-def _followed(
-    operation: Callable[[bool], Any], action: Callable[[], None]
-) -> Callable[[bool], Any]:
-    """An operation that is followed by an action."""
+def _follow(
+    operation: Callable[[], Any], action: Callable[[], None]
+) -> Callable[[], Any]:
+    """Make an operation that an action follows."""
 
-    def operate(begins: bool) -> Any:
-        results = operation(begins)
+    def operate() -> Any:
+        results = operation()
         action()
         return results
 

@@ -127,8 +127,8 @@ def define_simulation_graph(
 
     return AttrDict(
         algo=algo,
-        train=lambda _: _call(train, batch_env, algo.failure),
-        eval=lambda _: _call(evaluate, eval_env),
+        train=lambda: _call(train, batch_env, algo.failure),
+        eval=lambda: _call(evaluate, eval_env),
         restart=restart,
         variables=weights.named_variables(saved),
     )

@@ -6,6 +6,7 @@ python -m agents.scripts.visualize --logdir logdir/<timestamp>-<config>
 import argparse
 import contextlib
 import io
+import math
 import pathlib
 import signal
 import sys
@@ -108,7 +109,11 @@ def visualize(
 
 
 def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
-    """Draw the scores of a run over its training steps."""
+    """Draw the scores of a run over its training steps.
+
+    Those of the evaluation are in a band as wide as their standard deviation
+    in each direction, where it is known.
+    """
     import matplotlib
 
     matplotlib.use('agg')
@@ -116,8 +121,17 @@ def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(6, 3.5), layout='constrained')
     for phase, label in (('train', 'training'), ('eval', 'evaluation')):
-        steps, scores = read_curve(logdir, phase)
-        axes.plot(steps, scores, label=label)
+        steps, scores, deviations = read_curve(logdir, phase)
+        (line,) = axes.plot(steps, scores, label=label)
+        if phase == 'eval':
+            axes.fill_between(
+                steps,
+                np.subtract(scores, deviations),
+                np.add(scores, deviations),
+                color=line.get_color(),
+                alpha=0.2,
+                linewidth=0,
+            )
     axes.set_xlabel('training steps')
     axes.set_ylabel('score')
     axes.set_title(logdir.resolve().name, parse_math=False)
@@ -132,13 +146,18 @@ def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
 
 def read_curve(
     logdir: pathlib.Path, phase: str
-) -> tuple[list[int], list[float]]:
+) -> tuple[list[int], list[float], list[float]]:
+    """Read steps, scores and standard deviations, which may be NaN."""
     rows = [
-        (row.step, row.score)
+        row
         for row in progress.read(logdir)
         if row.phase == phase and abs(row.score) < LARGEST_SCORE
     ]
-    return [step for step, _ in rows], [score for _, score in rows]
+    deviations = [
+        row.score_std if abs(row.score_std) < LARGEST_SCORE else math.nan
+        for row in rows
+    ]
+    return [row.step for row in rows], [row.score for row in rows], deviations
 
 
 def _play(

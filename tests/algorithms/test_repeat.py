@@ -36,7 +36,7 @@ def weights(seed=0, **workers):
         graph = utility.define_simulation_graph(*batches, config)
         graph.restart()
         for _ in range(3):
-            graph.train(False)
+            graph.train()
         return {name: v.numpy() for name, v in graph.variables.items()}
     finally:
         for batch in batches:

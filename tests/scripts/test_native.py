@@ -156,10 +156,10 @@ def test_native_run_is_traced_once_and_learns(monkeypatch):
 
         monkeypatch.setattr(simulation, name, traced_function)
     before = graph.algo.optimizer.weights().numpy().tolist()
-    first = graph.train(True)
+    first = graph.train()
     assert {'_act', '_record'} == set(traced)
     traced.clear()
-    second = graph.train(False)
+    second = graph.train()
     assert not traced
     assert first.keys() == second.keys()
     assert graph.algo.optimizer.weights().numpy().tolist() != before

@@ -241,7 +241,7 @@ def test_directory_is_where_it_was_though_the_working_directory_changes(
 
 # What a directory holds
 
-ROWS = progress.encode([progress.COLUMNS, [10, 'train', 1.5, 2, 3, 4, 5]])
+ROWS = progress.encode([progress.COLUMNS, [10, 'train', *range(8)]])
 
 FILES = {
     'settings': (config_file.CONFIG_FILE, b'algorithm: ppo'),
