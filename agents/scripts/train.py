@@ -255,7 +255,7 @@ def _start(
 
 
 def _define_loop(
-    graph: AttrDict,
+    graph: utility.SimulationGraph,
     config: AttrDict,
     status: Status,
     restarts: Restarts,

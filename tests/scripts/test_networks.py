@@ -6,11 +6,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.algorithms.on_policy import Networks
-from agents.parts import distributions, sequences
+from agents.algorithms.algorithm import Networks
+from agents.parts import distributions, layers, sequences
 from agents.scripts import configs, networks
 from agents.tools import errors, nested, spaces
-from agents.tools.graph import backend
+from agents.tools.graph import devices
 from agents.tools.graph.backend import keras, tf
 
 BATCH = 4
@@ -79,7 +79,7 @@ def test_outputs_fit_the_actions(observ_space, actions, recurrent):
 
 
 def flat(space, value):
-    return networks.Flatten(space)(value).numpy().tolist()
+    return layers.Flatten(space)(value).numpy().tolist()
 
 
 def test_flattening_computed_by_hand():
@@ -181,7 +181,7 @@ def test_recurrent_network_remembers():
 def linear(observ_space, action_space, config):
     """The example of the module's documentation."""
     size = distributions.output_size(action_space)
-    dense, flatten = keras.layers.Dense, networks.Flatten
+    dense, flatten = keras.layers.Dense, layers.Flatten
     policy = keras.Sequential([flatten(observ_space), dense(size)])
     value = keras.Sequential([flatten(observ_space), dense(1)])
     return Networks(policy, value)
@@ -210,7 +210,7 @@ def test_network_for_other_actions_is_refused_with_the_right_one(prefix):
 
 
 def test_convolution_is_that_of_keras():
-    layer = networks.Convolution(4)
+    layer = layers.Convolution(4)
     image = np.random.RandomState(0).normal(size=(2, 6, 5, 3))
     image = image.astype(np.float32)
     found = layer(image)
@@ -255,7 +255,7 @@ SPACE = gym.spaces.Box(-1, 1, (3,), np.float32)
 @pytest.mark.parametrize('function', [sequential, functional])
 def test_models_that_know_their_inputs_are_on_their_devices(function):
     settings = config(network=function)
-    made = networks.define(SPACE, CHOICE, settings, backend.SECOND_DEVICE)
+    made = networks.define(SPACE, CHOICE, settings, devices.SECOND_DEVICE)
     for network, device in zip(made, ('CPU:0', 'CPU:1'), strict=True):
         for weight in network.weights:
             assert weight.value.device.endswith(device)

@@ -9,7 +9,8 @@ from agents.tools import nested, spaces
 from agents.tools.envs import block
 from agents.tools.envs.batch_env import BatchEnv
 from agents.tools.graph import bounds
-from agents.tools.graph.backend import keep_thread, tf
+from agents.tools.graph.backend import tf
+from agents.tools.graph.devices import keep_thread
 from agents.tools.transition import Transition
 
 
