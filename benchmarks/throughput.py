@@ -82,7 +82,7 @@ def stepping(agents: int) -> float:
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, shape)
     prepared = tf.constant(actions, tf.float32)
 
-    @tf.function(autograph=False)
+    @tf.function(autograph=False, jit_compile=batch_env.compiled)
     def many() -> None:
         def step(index: tf.Tensor) -> tf.Tensor:
             batch_env.step(prepared[index])

@@ -28,6 +28,9 @@ class NativeBatchEnv(tf.Module):
     # Whether a function that steps the batch can be compiled as a whole.
     compiled = True
 
+    # Whether its whole state is in variables, so that a checkpoint holds it.
+    native = True
+
     # Nothing happens outside of the graph that would take time.
     seconds = 0.0
 

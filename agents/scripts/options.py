@@ -50,8 +50,9 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             '--env_processes',
             action='store_true',
-            default=True,
-            help='step environments in worker processes (the default)',
+            default=None,
+            help='step environments in worker processes (the default unless a '
+            'step takes only some microseconds)',
         )
         self.add_argument(
             '--noenv_processes',

@@ -21,6 +21,7 @@ if __name__ == '__main__':  # Before what takes long to import.
 
 from agents import tools
 from agents.scripts import (
+    batches,
     checks,
     console,
     env_setup,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:  # These import TensorFlow.
 def train(
     config: AttrDict,
     logdir: str | pathlib.Path | None = None,
-    env_processes: bool = True,
+    env_processes: bool | None = None,
     say: console.Console | None = None,
     signals: interrupts.Interrupts | None = None,
     began: float | None = None,
@@ -56,7 +57,8 @@ def train(
         config: Settings, from a function of `agents.scripts.configs`.
         logdir: Directory of this run, for checkpoints and results; a run that
             it holds is resumed. By default nothing is written.
-        env_processes: Whether environments have processes of their own.
+        env_processes: Whether environments have processes of their own; by
+            default where that is quicker.
         say: Where to tell what is going on, by default nowhere.
         signals: Where signals are heard, by default nowhere.
         began: Time at which the run began, by `time.perf_counter`.
@@ -108,7 +110,7 @@ def require_valid(config: AttrDict) -> None:
 def _train(
     config: AttrDict,
     logdir: str | pathlib.Path | None,
-    env_processes: bool,
+    env_processes: bool | None,
     status: Status,
     began: float,
 ) -> Generator['Score', None, None]:
@@ -119,9 +121,9 @@ def _train(
     )
     with contextlib.ExitStack() as stack:
         begun = False
+        # Environments may change the working directory.
+        logdir = pathlib.Path(logdir).absolute() if logdir else None
         if logdir:
-            # Environments may change the working directory.
-            logdir = pathlib.Path(logdir).absolute()
             settings.require_plain(config)
             stack.enter_context(run_directory.locked(logdir))
             checkpoints.clear_up(logdir / utility.CHECKPOINTS)
@@ -129,7 +131,7 @@ def _train(
             begun = not trained and (logdir / settings.CONFIG_FILE).exists()
             if trained:
                 settings.require_same_sizes(config, logdir)
-        envs = _start(config, env_processes, logdir, status, restarts)
+        envs = batches.start(config, env_processes, logdir, status, restarts)
         for env in envs:
             stack.callback(env.close)
             status.signals.call(env.cancel)
@@ -168,7 +170,7 @@ def _train(
         if int(loop.step) >= phases.last_step:
             status.complete(loop.clock())
             return
-        if not (loop.clock() and envs[0].compiled):
+        if not (loop.clock() and envs[0].native):
             graph.restart()
         status.begin(loop.clock())
         yield from _run(loop, saver, status)
@@ -198,60 +200,6 @@ def _run(
                 raise
             # Said rather than raised, which would hide what went wrong first.
             status.say('checkpoint', str(error))
-
-
-def _start(
-    config: AttrDict,
-    env_processes: bool,
-    logdir: str | pathlib.Path | None,
-    status: Status,
-    restarts: Restarts,
-) -> list[Any]:
-    """Start the environments for training and for evaluation.
-
-    Their processes start while TensorFlow is imported, which takes longer.
-    Those of a resumed run go through other episodes than those of its start.
-    """
-    if env_setup.is_native(config):
-        status.say('tensorflow', 'importing')
-        utility.use_threads(config)
-        return utility.define_native_batch_envs(config)
-    constructor = env_setup.constructor(config)
-    session = utility.last_checkpoint(logdir) or 0
-    if env_processes:
-        counts = config.num_agents, config.eval_episodes
-        env_setup.require_descriptors(counts, config.num_workers)
-    envs = [
-        env_setup.start(
-            constructor,
-            count,
-            env_processes,
-            config.num_workers,
-            (config.seed, purpose, session),
-            config.worker_timeout,
-        )
-        for purpose, count in (
-            (env_setup.TRAIN, config.num_agents),
-            (env_setup.EVAL, config.eval_episodes),
-        )
-    ]
-    status.say('tensorflow', 'importing')
-    utility.use_threads(config)
-    batches = []
-    with contextlib.ExitStack() as stack:
-        for each in envs:
-            batch = tools.BatchEnv(
-                each, timeout=config.worker_timeout, restarts=restarts
-            )
-            batches.append(batch)
-            stack.callback(batch.close)
-        stack.pop_all()
-    if env_processes:
-        status.say(
-            'workers',
-            f'{len(envs[0])} for training and {len(envs[1])} for evaluation up',
-        )
-    return [tools.InGraphBatchEnv(batch) for batch in batches]
 
 
 def _define_loop(

@@ -176,7 +176,7 @@ class SimulationGraph:
 
         transient = self.algo.transient()
         parts = {'algo': self.algo, 'scores': self._scores}
-        if self._batch_env.compiled:
+        if self._batch_env.native:
             envs = {'env': self._batch_env, 'eval_env': self._eval_env}
             transient = [transient, [env.transient() for env in envs.values()]]
             parts.update(envs)

@@ -482,7 +482,7 @@ def test_too_few_descriptors_are_told_before_any_worker_starts(
 
 def test_status_is_told(tiny, tmp_path):
     console, told = listener()
-    for _ in train(tiny(), tmp_path, say=console):
+    for _ in train(tiny(), tmp_path, env_processes=True, say=console):
         pass
     assert told[0] == (
         'plan 2 agents × 5 steps → update of 10 rows; 4 updates = 40 steps; '

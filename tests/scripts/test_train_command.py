@@ -70,7 +70,7 @@ def evaluated():
 
 def thorough():
     return make().copy(
-        update_every=512, batch_size=64, update_epochs=200,
+        update_every=512, batch_size=64, update_epochs=600,
         policy_layers=[256, 256], eval_every=1_000_000,
     )
 """
@@ -98,6 +98,8 @@ def start(home):
     started = []
 
     def run(until, *arguments):
+        if '--noenv_processes' not in arguments:
+            arguments = [*arguments, '--env_processes']
         process = subprocess.Popen(
             [*TRAIN, *arguments],
             stdout=subprocess.PIPE,
@@ -145,7 +147,8 @@ def test_completed_run_prints_our_lines_only(debug_run):
         'plan       4 agents × 50 steps → update of 200 rows; 10 updates = '
         '2,000 steps; evaluation of 2 episodes every 1,000',
         'tensorflow importing',
-        r'workers    \d for training and \d for evaluation up',
+        r'stepping   in this process, as a step takes \d+\.\d µs '
+        r'\(--env_processes for workers\)',
         'train      from the beginning; tracing and compiling',
         f'           compiled in {seconds}',
         'eval       tracing and compiling',
