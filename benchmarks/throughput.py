@@ -70,7 +70,8 @@ def stepping(agents: int) -> float:
     """Steps per second of a batch of workers, in the graph and nothing else."""
     from agents import tools
     from agents.tools import spaces
-    from agents.tools.graph.backend import tf, use_threads
+    from agents.tools.graph.backend import tf
+    from agents.tools.graph.devices import use_threads
 
     use_threads(1)
     constructor = env_setup.constructor(config(agents, 1))

@@ -126,6 +126,10 @@ class NativeBatchEnv(tf.Module):
     def close(self) -> None:
         """There is nothing to close."""
 
+    def transient(self) -> list[Any]:
+        """Variables that a checkpoint does without: the seed is a setting."""
+        return [self._seed]
+
     def _reset(self, before: Any, observ: Any, mask: tf.Tensor) -> None:
         fresh = self._env.reset(self._key('reset'), len(self))
         state.assign(self._state, _select(mask, fresh, before))

@@ -210,7 +210,7 @@ def _run(
 
 
 def _define_loop(
-    graph: AttrDict,
+    graph: utility.SimulationGraph,
     config: AttrDict,
     status: Status,
     restarts: Restarts,

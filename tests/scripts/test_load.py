@@ -198,9 +198,9 @@ def test_actions_are_within_the_bounds(recurrent_run):
 )
 def test_actions_are_those_of_the_environment(space, tiny, eagerly):
     config, observs = tiny(), gym.spaces.Box(-1, 1, (3,), np.float32)
-    both = networks.define(observs, space, config)
+    made = networks.define(observs, space, config)
     loaded = LoadedPolicy(
-        policy.define(both.policy, observs, space, config), observs
+        policy.define(made.policy, observs, space, config), observs
     )
     actions = [loaded(STATES[0], deterministic=False) for _ in range(20)]
     actions.append(loaded(STATES[0]))
@@ -229,7 +229,7 @@ def test_checkpoint_that_is_asked_for(debug_run, checkpoint):
         loaded = agents.load(debug_run.directory, checkpoint=step)
         expected = checkpoint(debug_run.directory, step)
         normalizer = loaded._policy.normalizer._normalizers['observ']
-        prefix = 'algo/policy/normalizer/normalizers/observ'
+        prefix = 'policy/normalizer/normalizers/observ'
         np.testing.assert_array_equal(
             normalizer.mean, expected[f'{prefix}/mean']
         )

@@ -100,7 +100,7 @@ def test_run_directory(tiny, tmp_path, checkpoint):
     names = sorted(path.name for path in (tmp_path / 'checkpoints').iterdir())
     assert names == ['000000000020', '000000000040']
     assert checkpoint(tmp_path)['step'] == 2 * (20 + 2 * 10)
-    assert checkpoint(tmp_path)['algo/updates'] == 4
+    assert checkpoint(tmp_path)['algo/collector/rollouts'] == 4
 
 
 def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
@@ -194,13 +194,13 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
     console.say = say
     rest = list(train(tiny(), tmp_path, env_processes=False, say=console))
     assert 'train resumed at step 20; tracing and compiling' in told
-    assert before['step'] == 20 and before['algo/updates'] == 2
-    assert before['algo/policy/normalizer/normalizers/observ/count'] == 20
+    assert before['step'] == 20 and before['algo/collector/rollouts'] == 2
+    assert before['policy/normalizer/normalizers/observ/count'] == 20
     # Environments are not saved, and so the scores of episodes begin anew.
     for name in before.keys() - {'scores/running'}:
         np.testing.assert_array_equal(at_resume[name], before[name], name)
     assert [score.report.phase for score in rest] == ['eval', 'train', 'eval']
-    assert checkpoint(tmp_path)['algo/updates'] == 4
+    assert checkpoint(tmp_path)['algo/collector/rollouts'] == 4
 
 
 def test_curves_go_on_without_going_back(tiny, tmp_path):

@@ -194,7 +194,7 @@ def test_ctrl_c_saves_and_can_be_resumed(start, home, checkpoint, eagerly):
     end = (stopped // 1000 + 1) * 1000
     assert main([*LONG, f'--set=steps={end}', '--noenv_processes']) == 0
     assert whole_checkpoints(directory)[-1] == end
-    assert checkpoint(directory)['algo/updates'] == end // 200
+    assert checkpoint(directory)['algo/collector/rollouts'] == end // 200
 
 
 def test_ctrl_c_where_saving_fails(start, home):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import agents
-from agents.algorithms.on_policy import Networks
+from agents.algorithms.algorithm import Networks
 from agents.environments.native_env import NativeEnv
 from agents.scripts import utility
 from agents.tools import errors

@@ -16,7 +16,8 @@ import pathlib
 from collections.abc import Callable, Generator
 from typing import Any
 
-from agents.tools.graph.backend import keep_thread, tf
+from agents.tools.graph.backend import tf
+from agents.tools.graph.devices import keep_thread
 
 # The version of the interface: another first number means other structures;
 # a larger second one, that there are more of them.

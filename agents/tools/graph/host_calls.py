@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from agents.tools.graph import foreign
-from agents.tools.graph.backend import compiled, keep_thread, tf
+from agents.tools.graph.backend import compiled, tf
+from agents.tools.graph.devices import keep_thread
 from agents.tools.layout import Spec
 
 # A function reads the first arrays and writes all of the second ones.
