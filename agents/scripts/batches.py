@@ -132,7 +132,7 @@ def _start_members(
 
 def _combine(
     members: list[Any], config: AttrDict, restarts: Restarts
-) -> list[tools.InGraphBatchEnv]:
+) -> list[Any]:
     """Make a batch of each, or leave nothing."""
     batches = []
     with contextlib.ExitStack() as stack:

@@ -85,7 +85,7 @@ def test_one_program_and_several_differ_by_rounding_alone(monkeypatch):
 def learnt(algo, update):
     """The weights of both networks after two rollouts of random steps."""
     rng = np.random.default_rng(0)
-    agents, steps = algo.config.num_agents, algo.config.update_every
+    steps, agents = algo._log['value'].shape
     for _ in range(2):
         for _ in range(steps):
             numbers = rng.normal(size=(agents, 9)).astype(np.float32)

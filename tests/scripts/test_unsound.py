@@ -83,6 +83,8 @@ def test_what_is_no_number_ends_the_run_and_is_not_learnt_from(
         if score.report.step == last and score.report.phase == 'eval':
             break
     expected = checkpoint(tmp_path / 'good', last)
+    # The episodes under way went on, and begin anew when it is resumed.
+    del stored['scores/running']
     for name, value in stored.items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
