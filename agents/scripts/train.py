@@ -180,13 +180,21 @@ def _train(
         if not (loop.clock() and envs[0].native):
             graph.restart()
         status.begin(loop.clock())
-        yield from _run(loop, saver, status)
+        yield from _run(loop, saver, status, envs[0].native)
 
 
 def _run(
-    loop: 'Loop', saver: 'Saver | None', status: Status
+    loop: 'Loop', saver: 'Saver | None', status: Status, native: bool
 ) -> Generator['Score', None, None]:
-    """Run the loop; however that ends, what has been learnt is saved."""
+    """Run the loop; however that ends, what has been learnt is saved.
+
+    Args:
+        loop: The loop.
+        saver: Saves checkpoints.
+        status: Where to tell what is going on.
+        native: Whether checkpoints hold environments too. These have gone on
+            when something failed, so that the last checkpoint has to do.
+    """
     failure: BaseException | None = None
     try:
         for score in loop.run(saver, status.phases.last_step):
@@ -200,7 +208,7 @@ def _run(
     finally:
         status.signals.disarm()
         try:
-            if saver and loop.clock():
+            if saver and loop.clock() and not (failure and native):
                 saver.save(loop.clock())
         except errors.UserError as error:
             if failure is None:
