@@ -5,6 +5,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.parts import products
 from agents.tools import nested, spaces
 from agents.tools.graph.backend import keras, tf
 
@@ -18,7 +19,7 @@ SMALL_FILTERS = ((3, 1),)
 def dense(sizes: list[int], activation: Any) -> list[keras.layers.Layer]:
     """Dense layers behind each other."""
     return [
-        keras.layers.Dense(
+        Dense(
             size,
             activation,
             kernel_initializer=keras.initializers.Orthogonal(math.sqrt(2)),
@@ -30,7 +31,20 @@ def dense(sizes: list[int], activation: Any) -> list[keras.layers.Layer]:
 def output(size: int, factor: float = 1.0) -> keras.layers.Layer:
     """A dense layer whose first weights have the scale of a factor."""
     initializer = keras.initializers.Orthogonal(factor)
-    return keras.layers.Dense(size, kernel_initializer=initializer)
+    return Dense(size, kernel_initializer=initializer)
+
+
+class Dense(keras.layers.Dense):
+    """That of Keras, with a gradient that compiles into a quicker program."""
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> Any:
+        if len(inputs.shape) != 2:
+            return super().call(inputs, training=training)
+        kernel = tf.convert_to_tensor(self.kernel)
+        values = products.product(inputs, kernel)
+        if self.use_bias:
+            values += tf.convert_to_tensor(self.bias)
+        return values if self.activation is None else self.activation(values)
 
 
 class Encoder(keras.layers.Layer):
