@@ -58,13 +58,13 @@ def measure(agents: int) -> dict[str, float]:
     )
     graph.restart()
     started = time.perf_counter()
-    graph.train(True)
+    graph.train()
     compiled = time.perf_counter() - started
     best = 0.0
     for _ in range(REPEATS):
         calls, started = 0, time.perf_counter()
         while time.perf_counter() - started < SECONDS:
-            graph.train(False)
+            graph.train()
             calls += 1
         seconds = time.perf_counter() - started
         best = max(best, calls * phases.call / seconds)

@@ -55,6 +55,7 @@ def start(
             stack.callback(process.close)
         status.say('tensorflow', 'importing')
         utility.use_threads(config)
+        _tell_if_slow(status)
         if env_processes is None and _may_leave_workers(config):
             seconds = members[0][0].measure()
             if is_quicker_here(config.num_agents, len(members[0]), seconds):
@@ -90,6 +91,18 @@ def is_quicker_here(count: int, workers: int, seconds: float) -> bool:
     return count * seconds < WORTH_IT * there
 
 
+def _tell_if_slow(status: Status) -> None:
+    """Tell if a program has to be left at every step."""
+    from agents.tools.graph import foreign
+
+    reason = foreign.why_not()
+    if reason is not None:
+        status.say(
+            'stepping',
+            f'slowly, as compiled programs cannot call Python here: {reason}',
+        )
+
+
 def _may_leave_workers(config: AttrDict) -> bool:
     """Whether nothing was asked for that needs processes."""
     return config.num_workers is None and not config.worker_restarts
@@ -119,7 +132,7 @@ def _start_members(
 
 def _combine(
     members: list[Any], config: AttrDict, restarts: Restarts
-) -> list[tools.InGraphBatchEnv]:
+) -> list[Any]:
     """Make a batch of each, or leave nothing."""
     batches = []
     with contextlib.ExitStack() as stack:

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.parts import distributions, policy, sequences
-from agents.scripts import networks, settings, utility
+from agents.scripts import config_file, networks, trust, utility
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
@@ -39,8 +39,9 @@ def load(
             come one at a time.
     """
     directory = pathlib.Path(directory)
-    unused = settings.ENV, settings.KWARGS
-    saved = settings.restored(config, directory, unused=unused)
+    saved = config_file.restore_config(
+        config, directory, unused=trust.MAY_NAME_CODE
+    )
     observ_space, action_space = utility.load_spaces(directory)
     made = networks.define(observ_space, action_space, saved)
     loaded = policy.define(made.policy, observ_space, action_space, saved)

@@ -11,7 +11,8 @@ from agents.scripts import console, interrupts, plan
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.tools.runs.loop import Report
 
-# What is told, and what is waited for at a signal, by what the loop does.
+# Words for what the loop does: for the user who waits for its end after a
+# signal, and for the live line.
 WAITED_FOR = {
     'train': 'finishing the update',
     'eval': 'finishing the evaluation',
@@ -39,14 +40,14 @@ class Status:
         self._rate = math.nan
 
     def begin(self, step: int) -> None:
-        """The loop starts to run at a training step."""
+        """Tell that the loop starts to run at a training step."""
         where = f'resumed at step {step:,}' if step else 'from the beginning'
         self.say('train', f'{where}; tracing and compiling')
         self._started = time.perf_counter()
         self._step = self._first_step = step
 
     def complete(self, step: int) -> None:
-        """There is nothing left to do."""
+        """Tell that there is nothing left to do."""
         self.say(
             'train',
             f'complete at step {step:,}; --set steps=<more> goes on from there',
@@ -54,7 +55,7 @@ class Status:
 
     @contextlib.contextmanager
     def during(self, activity: str) -> Iterator[None]:
-        """The loop does something, which is told if it takes long."""
+        """Tell what the loop does within this context, if it takes long."""
         first = activity in WAITED_FOR and activity not in self._begun
         doing = WAITED_FOR.get(activity, '')
         shown = SHOWN.get(activity, activity)
@@ -74,7 +75,7 @@ class Status:
         self._begun.add(activity)
 
     def progress(self, phase: str, step: int) -> None:
-        """A call of an operation is over."""
+        """Tell the step that a call of an operation has reached."""
         now = time.perf_counter()
         self._step = step
         if not self._compiled:
@@ -84,7 +85,7 @@ class Status:
         self._console.live('train', self._position(step))
 
     def report(self, report: 'Report') -> None:
-        """Scores are known."""
+        """Tell the scores of an evaluation and of the training before it."""
         if report.phase == 'train':
             self._trained = report.score
             self._rate = report.steps_per_second

@@ -23,13 +23,17 @@ from agents import tools
 from agents.scripts import (
     batches,
     checks,
+    config_file,
+    config_names,
     console,
     env_setup,
     interrupts,
     options,
+    overrides,
     plan,
     run_directory,
     settings,
+    settings_text,
     utility,
 )
 from agents.scripts.status import Status
@@ -41,6 +45,9 @@ from agents.tools.runs import checkpoints
 if TYPE_CHECKING:  # These import TensorFlow.
     from agents.tools.runs.loop import Loop, Score
     from agents.tools.runs.saver import Saver
+
+# Share of the time that histograms may take, and that checkpoints may take.
+REPORTING_SHARE = 0.02
 
 
 def train(
@@ -124,13 +131,13 @@ def _train(
         # Environments may change the working directory.
         logdir = pathlib.Path(logdir).absolute() if logdir else None
         if logdir:
-            settings.require_plain(config)
+            config_file.require_plain(config)
             stack.enter_context(run_directory.locked(logdir))
             checkpoints.clear_up(logdir / utility.CHECKPOINTS)
             trained = run_directory.is_trained(logdir)
-            begun = not trained and (logdir / settings.CONFIG_FILE).exists()
+            begun = not trained and (logdir / config_file.CONFIG_FILE).exists()
             if trained:
-                settings.require_same_sizes(config, logdir)
+                config_file.require_same_sizes(config, logdir)
         envs = batches.start(config, env_processes, logdir, status, restarts)
         for env in envs:
             stack.callback(env.close)
@@ -149,7 +156,7 @@ def _train(
             an environment that does not work leaves or changes any.
             """
             if logdir and not loop.records:
-                settings.save_config(config, logdir)
+                config_file.save_config(config, logdir)
                 utility.save_spaces(envs[0], logdir)
                 loop.records = stack.enter_context(
                     utility.define_records(logdir, loop.clock())
@@ -173,13 +180,21 @@ def _train(
         if not (loop.clock() and envs[0].native):
             graph.restart()
         status.begin(loop.clock())
-        yield from _run(loop, saver, status)
+        yield from _run(loop, saver, status, envs[0].native)
 
 
 def _run(
-    loop: 'Loop', saver: 'Saver | None', status: Status
+    loop: 'Loop', saver: 'Saver | None', status: Status, native: bool
 ) -> Generator['Score', None, None]:
-    """Run the loop; however that ends, what has been learnt is saved."""
+    """Run the loop; however that ends, what has been learnt is saved.
+
+    Args:
+        loop: The loop.
+        saver: Saves checkpoints.
+        status: Where to tell what is going on.
+        native: Whether checkpoints hold environments too. These have gone on
+            when something failed, so that the last checkpoint has to do.
+    """
     failure: BaseException | None = None
     try:
         for score in loop.run(saver, status.phases.last_step):
@@ -193,7 +208,7 @@ def _run(
     finally:
         status.signals.disarm()
         try:
-            if saver and loop.clock():
+            if saver and loop.clock() and not (failure and native):
                 saver.save(loop.clock())
         except errors.UserError as error:
             if failure is None:
@@ -217,11 +232,14 @@ def _define_loop(
 
     phases = status.phases
     loop = tools.Loop(
-        progress=status.progress, during=status.during, began=began
+        progress=status.progress,
+        during=status.during,
+        began=began,
+        share=REPORTING_SHARE,
     )
     loop.add_phase(
         'train',
-        _followed(graph.train, keep),
+        _follow(graph.train, keep),
         batch_size=phases.call,
         steps=phases.train,
         report_every=phases.train,
@@ -231,7 +249,7 @@ def _define_loop(
     )
     loop.add_phase(
         'eval',
-        _followed(graph.eval, keep),
+        _follow(graph.eval, keep),
         batch_size=phases.evaluation,
         steps=phases.evaluation,
         report_every=phases.evaluation,
@@ -241,13 +259,13 @@ def _define_loop(
     return loop
 
 
-def _followed(
-    operation: Callable[[bool], Any], action: Callable[[], None]
-) -> Callable[[bool], Any]:
-    """An operation that is followed by an action."""
+def _follow(
+    operation: Callable[[], Any], action: Callable[[], None]
+) -> Callable[[], Any]:
+    """Make an operation that an action follows."""
 
-    def operate(begins: bool) -> Any:
-        results = operation(begins)
+    def operate() -> Any:
+        results = operation()
         action()
         return results
 
@@ -283,6 +301,8 @@ def _require_place(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
+    if given.settings:
+        return _print_settings(given)
     directory = None
     with (
         interrupts.Interrupts('saving') as signals,
@@ -351,8 +371,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='python -m agents.scripts.train',
         description='Train a policy.',
-        epilog=f'Configs: {", ".join(settings.config_names())}.',
-        settings=checks.SETTINGS,
+        epilog=f'Configs: {", ".join(config_names.list_configs())}.',
+        settings=settings.SETTINGS,
     )
     parser.add_argument(
         '--config',
@@ -369,6 +389,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument('--seed', type=int, help='seed of everything random')
     parser.add_set()
+    parser.add_argument(
+        '--settings',
+        action='store_true',
+        help='print all settings of the config with their meanings and end',
+    )
     parser.add_env_processes()
     given = parser.parse(arguments)
     # Environments may change the working directory.
@@ -382,19 +407,13 @@ def _open(
     stack: contextlib.ExitStack,
 ) -> tuple[pathlib.Path, AttrDict]:
     """The directory of the run and its settings, told on the terminal."""
-    config = written = settings.find_config(given.config)()
-    name = given.config.rpartition(':')[2]
-    overrides = [*given.set]
-    if given.seed is not None:
-        overrides.append(f'seed={given.seed}')
-    directory, resumed = None, False
-    if given.timestamp:
-        directory = given.home / f'{given.timestamp}-{name}'
-        resumed = run_directory.is_run(directory)
-    if directory and resumed:
-        config = settings.restored(config, directory, overrides)
-    changed = settings.override(config, overrides)
+    written = config_names.find_config(given.config)()
+    directory, resumed = _find_run(given)
+    config, changed = _change_settings(
+        given, written, directory if resumed else None
+    )
     require_valid(changed)
+    name = _config_name(given)
     if directory is None:
         directory = stack.enter_context(run_directory.claimed(given.home, name))
     terminal.say('agents', f'{name}: {_title(changed)}, seed {changed.seed}')
@@ -408,6 +427,52 @@ def _open(
             kept = f'{key}: {config[key]} as before, not {written[key]}'
             terminal.say('', f'{kept}; --set changes it')
     return directory, changed
+
+
+def _print_settings(given: argparse.Namespace) -> int:
+    """Print the settings that a training would have; returns the exit code."""
+    terminal = console.on_terminal()
+    try:
+        written = config_names.find_config(given.config)()
+        directory, resumed = _find_run(given)
+        _, changed = _change_settings(
+            given, written, directory if resumed else None
+        )
+        checks.require_settings(changed)
+        config_file.require_plain(changed)
+        terminal.print(settings_text.format_columns(changed, terminal.width))
+    except errors.UserError as error:
+        console.complain(str(error))
+        return 1
+    return 0
+
+
+def _find_run(
+    given: argparse.Namespace,
+) -> tuple[pathlib.Path | None, bool]:
+    """The directory that a timestamp names, and whether it holds a run."""
+    if not given.timestamp:
+        return None, False
+    directory = given.home / f'{given.timestamp}-{_config_name(given)}'
+    return directory, run_directory.is_run(directory)
+
+
+def _change_settings(
+    given: argparse.Namespace,
+    config: AttrDict,
+    run: pathlib.Path | None,
+) -> tuple[AttrDict, AttrDict]:
+    """Settings as a run that is resumed has them, and as they are changed."""
+    changes = [*given.set]
+    if given.seed is not None:
+        changes.append(f'seed={given.seed}')
+    if run:
+        config = config_file.restore_config(config, run, changes)
+    return config, overrides.apply(config, changes)
+
+
+def _config_name(given: argparse.Namespace) -> str:
+    return given.config.rpartition(':')[2]
 
 
 def _as_given(

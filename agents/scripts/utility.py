@@ -149,20 +149,12 @@ class SimulationGraph:
         self._evaluate = evaluate
         self.variables = self._name_variables()
 
-    def train(self, begins: bool) -> dict[str, float]:
-        """Collect rollouts and learn from them; returns means for the log.
-
-        Args:
-            begins: Whether the phase begins, which makes no difference.
-        """
+    def train(self) -> dict[str, float]:
+        """Collect rollouts and learn from them; returns means for the log."""
         return _call(self._train, self._batch_env, self.algo.failure)
 
-    def eval(self, begins: bool) -> dict[str, float]:
-        """Play an episode of each environment; returns means for the log.
-
-        Args:
-            begins: Whether the phase begins, which makes no difference.
-        """
+    def eval(self) -> dict[str, float]:
+        """Play an episode of each environment; returns means for the log."""
         return _call(self._evaluate, self._eval_env)
 
     def restart(self) -> None:

@@ -6,6 +6,7 @@ python -m agents.scripts.visualize --logdir logdir/<timestamp>-<config>
 import argparse
 import contextlib
 import io
+import math
 import pathlib
 import signal
 import sys
@@ -23,11 +24,13 @@ import numpy as np
 import agents
 from agents import tools
 from agents.scripts import (
+    config_file,
+    config_names,
     console,
     env_setup,
     interrupts,
     options,
-    settings,
+    overrides,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -77,8 +80,8 @@ def visualize(
             f'There is nothing to play with num_agents={num_agents} and '
             f'num_episodes={num_episodes}.'
         )
-    config = settings.restored(config, logdir, changes)
-    resolved = settings.override(config, changes) if changes else config
+    config = config_file.restore_config(config, logdir, changes)
+    changed = overrides.apply(config, changes)
     with files.telling(outdir):
         outdir.mkdir(parents=True, exist_ok=True)
     files.clear_up(outdir)
@@ -86,15 +89,15 @@ def visualize(
     made = [shown / CURVE]
     print(made[0], flush=True)
     envs = env_setup.start(
-        env_setup.constructor(resolved, render_mode='rgb_array'),
+        env_setup.constructor(changed, render_mode='rgb_array'),
         num_agents,
         # Workers have no TensorFlow, which native environments need.
-        env_processes and not env_setup.is_native(resolved),
-        resolved.num_workers,
-        (resolved.seed, env_setup.VIDEO),
-        resolved.worker_timeout,
+        env_processes and not env_setup.is_native(changed),
+        changed.num_workers,
+        (changed.seed, env_setup.VIDEO),
+        changed.worker_timeout,
     )
-    batch_env = tools.BatchEnv(envs, timeout=resolved.worker_timeout)
+    batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
     # Libraries may swallow the exception that a signal raises, but not this.
     (signals or interrupts.Interrupts()).call(batch_env.cancel)
     with contextlib.closing(batch_env):
@@ -106,7 +109,11 @@ def visualize(
 
 
 def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
-    """Draw the scores of a run over its training steps."""
+    """Draw the scores of a run over its training steps.
+
+    Those of the evaluation are in a band as wide as their standard deviation
+    in each direction, where it is known.
+    """
     import matplotlib
 
     matplotlib.use('agg')
@@ -114,8 +121,17 @@ def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(6, 3.5), layout='constrained')
     for phase, label in (('train', 'training'), ('eval', 'evaluation')):
-        steps, scores = read_curve(logdir, phase)
-        axes.plot(steps, scores, label=label)
+        steps, scores, deviations = read_curve(logdir, phase)
+        (line,) = axes.plot(steps, scores, label=label)
+        if phase == 'eval':
+            axes.fill_between(
+                steps,
+                np.subtract(scores, deviations),
+                np.add(scores, deviations),
+                color=line.get_color(),
+                alpha=0.2,
+                linewidth=0,
+            )
     axes.set_xlabel('training steps')
     axes.set_ylabel('score')
     axes.set_title(logdir.resolve().name, parse_math=False)
@@ -130,13 +146,18 @@ def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
 
 def read_curve(
     logdir: pathlib.Path, phase: str
-) -> tuple[list[int], list[float]]:
+) -> tuple[list[int], list[float], list[float]]:
+    """Read steps, scores and standard deviations, which may be NaN."""
     rows = [
-        (row.step, row.score)
+        row
         for row in progress.read(logdir)
         if row.phase == phase and abs(row.score) < LARGEST_SCORE
     ]
-    return [step for step, _ in rows], [score for _, score in rows]
+    deviations = [
+        row.score_std if abs(row.score_std) < LARGEST_SCORE else math.nan
+        for row in rows
+    ]
+    return [row.step for row in rows], [row.score for row in rows], deviations
 
 
 def _play(
@@ -254,9 +275,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
     with interrupts.Interrupts() as signals:
         try:
-            config = (
-                settings.find_config(given.config)() if given.config else None
-            )
+            config = None
+            if given.config:
+                config = config_names.find_config(given.config)()
             visualize(
                 given.logdir,
                 given.outdir or given.logdir,

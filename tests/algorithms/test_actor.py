@@ -55,9 +55,9 @@ def test_evaluation_does_not_disturb_training(settings, network):
         graph = utility.define_simulation_graph(*batches, config)
         graph.restart()
         for _ in range(2):
-            graph.train(False)
+            graph.train()
             for _ in range(evaluations):
-                assert graph.eval(False)['episodes'] == 2
+                assert graph.eval()['episodes'] == 2
         return {name: v.numpy() for name, v in graph.variables.items()}
 
     without, beside = train(0), train(3)

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from agents.scripts import configs, settings, utility
+from agents.scripts import config_file, configs, utility
 from agents.scripts.train import train
 from agents.tools.graph import backend, simulation
 from agents.tools.graph.backend import tf
@@ -156,10 +156,10 @@ def test_native_run_is_traced_once_and_learns(monkeypatch):
 
         monkeypatch.setattr(simulation, name, traced_function)
     before = graph.algo.summary()['weights/policy'].numpy().tolist()
-    first = graph.train(True)
+    first = graph.train()
     assert {'_act', '_record'} == set(traced)
     traced.clear()
-    second = graph.train(False)
+    second = graph.train()
     assert not traced
     assert first.keys() == second.keys()
     after = graph.algo.summary()['weights/policy'].numpy().tolist()
@@ -202,5 +202,5 @@ def test_the_cache_is_named_after_the_flags(monkeypatch, tmp_path):
 
 
 def test_settings_of_a_run_name_the_environment(tmp_path):
-    settings.save_config(config(), tmp_path)
-    assert settings.load_config(tmp_path).env == 'native:CartPole-v1'
+    config_file.save_config(config(), tmp_path)
+    assert config_file.load_config(tmp_path).env == 'native:CartPole-v1'

@@ -19,10 +19,10 @@ import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 from agents.scripts import (
+    config_file,
     env_setup,
     interrupts,
     run_directory,
-    settings,
     utility,
 )
 from agents.scripts.train import train
@@ -94,7 +94,7 @@ def test_run_directory(tiny, tmp_path, checkpoint):
         'config.yaml', 'spaces.bin', 'checkpoints', 'progress.csv', 'train',
         'eval', 'lock',
     }  # fmt: skip
-    assert settings.load_config(tmp_path) == config
+    assert config_file.load_config(tmp_path) == config
     observ_space, action_space = utility.load_spaces(tmp_path)
     assert (observ_space.shape, action_space.n) == ((4,), 2)
     names = sorted(path.name for path in (tmp_path / 'checkpoints').iterdir())
@@ -106,18 +106,20 @@ def test_run_directory(tiny, tmp_path, checkpoint):
 def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
     scores = list(train(tiny(), tmp_path, env_processes=False))
     table = rows(tmp_path)
-    assert list(table[0])[:7] == [
-        'step', 'phase', 'score', 'length', 'episodes', 'seconds',
-        'steps_per_second',
+    assert list(table[0])[:10] == [
+        'step', 'phase', 'score', 'score_std', 'score_min', 'score_max',
+        'length', 'episodes', 'seconds', 'steps_per_second',
     ] == list(progress.COLUMNS)  # fmt: skip
     metrics = scores[0].report.metrics
-    assert list(table[0])[7:] == list(metrics)
+    assert list(table[0])[10:] == list(metrics)
     assert {'policy_loss', 'value_loss', 'kl', 'entropy'} <= set(metrics)
     assert steps(tmp_path) == [
         (score.report.phase, score.report.step) for score in scores
     ]
     for row, score in zip(table, scores, strict=True):
-        assert float(row['score']) == pytest.approx(score, rel=1e-5)
+        for name in ('score', 'score_std', 'score_min', 'score_max'):
+            told = getattr(score.report, name)
+            assert float(row[name]) == pytest.approx(told, rel=1e-5)
     for phase in ('train', 'eval'):
         reports = [s.report for s in scores if s.report.phase == phase]
         found = event_accumulator.EventAccumulator(str(tmp_path / phase))
@@ -129,7 +131,8 @@ def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
         assert values == [(r.step, pytest.approx(r.score)) for r in reports]
 
 
-def test_histograms_are_of_the_training(tiny, tmp_path):
+def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr('agents.scripts.train.REPORTING_SHARE', 1.0)
     for _ in train(tiny(), tmp_path, env_processes=False):
         pass
     found = event_accumulator.EventAccumulator(str(tmp_path / 'train'))
@@ -146,6 +149,26 @@ def test_histograms_are_of_the_training(tiny, tmp_path):
     # A layer of 4 → 4 and one of 4 → 2.
     table = tf.make_ndarray(weights[0].tensor_proto)
     assert table[:, 2].sum() == (4 * 4 + 4) + (4 * 2 + 2)
+
+
+def test_what_is_left_out_changes_no_weight(
+    tiny, tmp_path, checkpoint, monkeypatch
+):
+    final, config = [], tiny(steps=100)
+    # Of five checkpoints the first two are written, after which the next one
+    # would have to wait for a minute, and the one at the end.
+    for share, steps in ((1.0, [20, 40, 60, 80, 100]), (1e-9, [20, 40, 100])):
+        monkeypatch.setattr('agents.scripts.train.REPORTING_SHARE', share)
+        directory = tmp_path / f'{share}'
+        for _ in train(config, directory, env_processes=False):
+            pass
+        saved = (directory / 'checkpoints').iterdir()
+        assert sorted(int(path.name) for path in saved) == steps
+        assert len(rows(directory)) == 2 * 5
+        final.append(checkpoint(directory, 100))
+    assert final[0].keys() == final[1].keys()
+    for name in final[0]:
+        np.testing.assert_array_equal(final[0][name], final[1][name], name)
 
 
 def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):

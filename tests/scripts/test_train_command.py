@@ -1,7 +1,6 @@
 """Training on the command line, in processes of their own."""
 
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from agents.scripts import run_directory, settings, utility
+from agents.scripts import config_file, run_directory, utility
 from agents.scripts.train import main
 from agents.tools.runs import checkpoints
 
@@ -201,9 +200,9 @@ def test_ctrl_c_saves_and_can_be_resumed(start, home, checkpoint, eagerly):
 def test_ctrl_c_where_saving_fails(start, home):
     process, workers = start(COMPILED, *LONG)
     directory = home / 'logdir' / 'now-debug'
-    while not (directory / utility.CHECKPOINTS).exists():
+    while not [*(directory / utility.CHECKPOINTS).glob('[0-9]*')]:
         time.sleep(0.01)
-    shutil.rmtree(directory / utility.CHECKPOINTS)
+    (directory / utility.CHECKPOINTS).rename(home / 'aside')
     (directory / utility.CHECKPOINTS).write_text('In the way.')
     process.send_signal(signal.SIGINT)
     output, problems = finish(process, workers)
@@ -460,7 +459,7 @@ def test_mistaken_setting_of_a_resumed_run_is_one_line(mistake, tmp_path):
         ('env: !!python/name:os.system', 'has a tag'),
         ('- 5', 'does not hold settings'),
     ):
-        (directory / settings.CONFIG_FILE).write_text(text)
+        (directory / config_file.CONFIG_FILE).write_text(text)
         assert message in mistake('--config=debug', *where)
 
 
@@ -516,7 +515,7 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     assert main([*arguments, *changed, '--seed=3']) == 0
     assert 'PPO on CartPole-v1, seed 3' in capsys.readouterr().out
     directory = home / 'logdir' / 'now-debug'
-    saved = settings.load_config(directory)
+    saved = config_file.load_config(directory)
     assert (saved.seed, saved.steps) == (3, 40)
 
     # What was changed then need not be given again.
@@ -526,7 +525,7 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     assert '           steps: 40 → 60\n' in output
     assert 'train      resumed at step 40; tracing and compiling\n' in output
     assert '           seed: 3 as before, not 0; --set changes it\n' in output
-    assert settings.load_config(directory).steps == 60
+    assert config_file.load_config(directory).steps == 60
     assert whole_checkpoints(directory) == [20, 40, 60]
 
 

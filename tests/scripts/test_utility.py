@@ -167,7 +167,7 @@ def test_checkpoint_restores_every_variable_that_outlives_a_rollout(
     trained, other = graph(), graph(seed=1)
     trained.restart()
     for _ in range(2):
-        trained.train(True)
+        trained.train()
     saver = utility.define_saver(trained.variables, tmp_path)
     saver.save(20)
     assert utility.define_saver(other.variables, tmp_path).restore() == 20
@@ -223,9 +223,9 @@ def test_nested_algorithm_is_saved_as_it_says(graph, tiny):
 def test_evaluation_changes_no_variable_of_the_training(graph):
     built = graph()
     built.restart()
-    built.train(True)
+    built.train()
     before = {name: v.numpy() for name, v in built.variables.items()}
-    results = built.eval(True)
+    results = built.eval()
     assert results['episodes'] == 2
     for name, variable in built.variables.items():
         np.testing.assert_array_equal(variable, before[name], err_msg=name)

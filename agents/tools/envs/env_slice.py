@@ -170,8 +170,9 @@ class EnvSlice:
             env = self._constructors[0]()
             env.reset(seed=0)
             env.action_space.seed(0)
-            times = _step_times(env, env.action_space.sample())
+            found = _step_times(env, env.action_space.sample())
             env.close()
+            times = found
         return float(np.median(times))
 
     def close(self) -> None:

@@ -5,6 +5,12 @@ from agents.tools.graph.backend import tf
 # More episodes than there ever are.
 UNLIMITED = 1e30
 
+# Beyond every score, and finite, as nothing else is saved.
+BEYOND = 1e300
+
+# The totals of no episodes.
+NOTHING = 0.0, 0.0, 0.0, 0.0, BEYOND, -BEYOND
+
 
 class EpisodeScores(tf.Module):
     """Sums the rewards and counts the steps of each episode of a batch.
@@ -15,11 +21,15 @@ class EpisodeScores(tf.Module):
 
     def __init__(self, num_agents: int):
         super().__init__()
-        # The score, the length and the number of episodes left of each agent,
-        # and the sums over all episodes that ended with how many there were.
-        # Two variables rather than six, as each makes a compiled call slower.
+        # The score, the length and the number of episodes left of each agent.
         self._running = tf.Variable(tf.zeros((3, num_agents)), trainable=False)
-        self._totals = tf.Variable(tf.zeros(3), trainable=False)
+        # Of the episodes that ended: how many there were, the sums of their
+        # lengths, of their scores and of the squares of these, the lowest
+        # score and the highest. In 64 bits, as the squares of scores that are
+        # large beside their spread would lose it. These are two variables
+        # rather than nine, as each makes a compiled call slower.
+        totals = tf.constant(NOTHING, tf.float64)
+        self._totals = tf.Variable(totals, trainable=False)
         self.restart()
 
     @property
@@ -46,19 +56,47 @@ class EpisodeScores(tf.Module):
         """
         score, length, left = tf.unstack(self._running)
         score, length = score + reward, length + 1
-        ended = tf.stack([score, length, tf.ones_like(score)])
         whole = done & ~lost
-        counts = whole & (left > 0)
-        self._totals.assign_add(tf.reduce_sum(tf.where(counts, ended, 0.0), -1))
+        self._add(score, length, whole & (left > 0))
         score, length = tf.where(done, 0.0, score), tf.where(done, 0.0, length)
         left -= tf.cast(whole, tf.float32)
         self._running.assign(tf.stack([score, length, left]))
 
     def clear(self) -> dict[str, tf.Tensor]:
-        """Take the number of episodes since the last time, and their means."""
-        score, length, episodes = tf.unstack(self._totals)
-        self._totals.assign(tf.zeros_like(self._totals))
+        """Forget the episodes since the last time.
+
+        Returns:
+            The number of `episodes`, the means of their `score` and `length`,
+            and the `score_std`, `score_min` and `score_max` of their scores;
+            zeros if there were none.
+        """
+        episodes, length, score, squares, low, high = tf.unstack(self._totals)
+        self._totals.assign(tf.constant(NOTHING, tf.float64))
         some = tf.maximum(episodes, 1.0)
+        mean = score / some
+        # Rounding must not make it negative.
+        variance = tf.maximum(squares / some - mean**2, 0.0)
+        results = {
+            'episodes': episodes,
+            'score': mean,
+            'score_std': tf.sqrt(variance),
+            'score_min': tf.where(episodes > 0, low, 0.0),
+            'score_max': tf.where(episodes > 0, high, 0.0),
+            'length': length / some,
+        }
         return {
-            'episodes': episodes, 'score': score / some, 'length': length / some
-        }  # fmt: skip
+            name: tf.cast(value, tf.float32) for name, value in results.items()
+        }
+
+    def _add(
+        self, score: tf.Tensor, length: tf.Tensor, ended: tf.Tensor
+    ) -> None:
+        """Add the episodes `[agent]` that have ended to the totals."""
+        score, length = tf.cast(score, tf.float64), tf.cast(length, tf.float64)
+        terms = tf.stack([tf.ones_like(score), length, score, score**2])
+        sums = tf.reduce_sum(tf.where(ended, terms, 0.0), -1)
+        low = tf.reduce_min(tf.where(ended, score, BEYOND))
+        high = tf.reduce_max(tf.where(ended, score, -BEYOND))
+        totals = self._totals.read_value()
+        low, high = tf.minimum(totals[4], low), tf.maximum(totals[5], high)
+        self._totals.assign(tf.concat([totals[:4] + sums, [low, high]], 0))

@@ -13,8 +13,7 @@ import ctypes
 import functools
 import os
 import pathlib
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from agents.tools.graph.backend import tf
@@ -138,45 +137,23 @@ def why_not() -> str | None:
 def register(
     name: str,
     function: Callable[[int, int], None],
-    lose: Callable[[BaseException], None],
+    keep: Callable[[BaseException], None],
 ) -> None:
     """Let programs call a function by a name, as long as the process lives.
-
-    A signal may raise an error before the first line of the function. Python
-    does not hand that on to the program, which goes on with whatever is in the
-    buffers of the results.
 
     Args:
         name: The name, which has not been registered before.
         function: Called with the addresses of two arrays, of pointers to the
             buffers of the arguments and of the results; see `addresses`. What
             it raises ends the program.
-        lose: Called with an error that the program has not heard of.
+        keep: Called with what it raises, of which the program gets a text.
     """
     api = _api()
     assert api is not None
-    make_error = Handler(api.error_create)
-
-    def handle(frame: int) -> int | None:
-        extension = _at(frame + _EXTENSION).value
-        if extension:
-            _describe(MetadataExtension.from_address(extension), api)
-            return None
-        try:
-            keep_thread()
-            function(
-                _at(frame + _ARGUMENTS).value,
-                _at(frame + _RESULTS).value,
-            )
-        except BaseException as error:
-            message = f'{type(error).__name__}: {error}'.encode()
-            failure = Failure(ctypes.sizeof(Failure), None, message, INTERNAL)
-            return make_error(ctypes.addressof(failure))
-        return None
-
-    handler, text = Handler(handle), name.encode()
+    calls = _answer_calls(function, keep, api)
+    next(calls)
+    handler, text = Handler(calls.send), name.encode()
     _KEPT.extend([handler, text])
-    _hear_of_lost_errors(handle, lose)
     stages = Stages(None, None, None, ctypes.cast(handler, Pointer))
     registration = Registration(
         Registration.traits.offset + Registration.traits.size,
@@ -190,19 +167,41 @@ def register(
     assert not error, f'The name {name} has been registered before.'
 
 
-def _hear_of_lost_errors(
-    function: Callable, lose: Callable[[BaseException], None]
-) -> None:
-    """Take what Python would only print about a function that C has called."""
-    before = sys.unraisablehook
+def _answer_calls(
+    function: Callable[[int, int], None],
+    keep: Callable[[BaseException], None],
+    api: Any,
+) -> Generator[int | None, int, None]:
+    """Take the frames of calls, and give an error or None for each.
 
-    def hook(lost: Any) -> None:
-        if lost.object is function:
-            lose(lost.exc_value)
-        else:
-            before(lost)
-
-    sys.unraisablehook = hook
+    This is a generator rather than a function for the sake of signals. Their
+    handlers may raise an error as soon as Python runs again, which would be
+    before the first line of a function, where nothing can catch it; C would
+    then take what happens to be in a register for the address of an error. A
+    generator runs again within its try.
+    """
+    make_error = Handler(api.error_create)
+    result = None
+    while True:
+        try:
+            while True:
+                frame = yield result
+                result = None
+                extension = _at(frame + _EXTENSION).value
+                if extension:
+                    _describe(MetadataExtension.from_address(extension), api)
+                    continue
+                keep_thread()
+                function(
+                    _at(frame + _ARGUMENTS).value, _at(frame + _RESULTS).value
+                )
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            keep(error)
+            message = f'{type(error).__name__}: {error}'.encode()
+            failure = Failure(ctypes.sizeof(Failure), None, message, INTERNAL)
+            result = make_error(ctypes.addressof(failure))
 
 
 def addresses(buffers: int, count: int) -> list[int]:

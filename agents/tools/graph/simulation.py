@@ -76,20 +76,21 @@ def training(
         return _one_program(batch_env, algo, scores, steps, updates)
 
     @tf.function(autograph=False, jit_compile=batch_env.compiled)
-    def simulate_rollout() -> None:
+    def simulate_rollout() -> dict:
         rollout(batch_env, algo, scores, steps)
+        return scores.clear()
 
     def learn() -> dict:
         started = time.perf_counter()
-        results = {**algo.update(), **scores.clear()}
+        results = algo.update()
         return {**results, 'update_seconds': time.perf_counter() - started}
 
     def operation() -> dict:
-        simulate_rollout()
+        episodes = simulate_rollout()
         failure = batch_env.failure()
         if failure is not None:
             raise failure
-        return learn()
+        return {**learn(), **episodes}
 
     return operation
 

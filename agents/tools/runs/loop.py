@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from agents.tools import errors
 from agents.tools.graph.backend import tf
+from agents.tools.runs.budget import Budget
 
 
 class Phase(NamedTuple):
     """A part of the cycle; see `Loop.add_phase` for the fields."""
 
     name: str
-    operation: Callable[[bool], Mapping[str, Any]]
+    operation: Callable[[], Mapping[str, Any]]
     batch_size: int
     steps: int
     report_every: int | None
@@ -31,17 +32,23 @@ class Report(NamedTuple):
         phase: Name of the phase.
         step: Steps of the first phase so far, which is training.
         score: Mean score of the episodes that ended, NaN if none did.
+        score_std: Standard deviation of their scores.
+        score_min: The lowest of their scores.
+        score_max: The highest of their scores.
         length: Their mean number of steps.
         episodes: How many there were.
-        seconds: Time since the loop began to run.
+        seconds: Time since the run began.
         steps_per_second: Steps of the phase over the time they took, the
             first call of its operation left out, which is traced and compiled.
-        metrics: Means of the other numbers, and counts.
+        metrics: Means of the other numbers over the calls, and counts.
     """
 
     phase: str
     step: int
     score: float
+    score_std: float
+    score_min: float
+    score_max: float
     length: float
     episodes: int
     seconds: float
@@ -63,17 +70,21 @@ class Score(float):
 class Loop:
     """Runs operations in phases, each for a number of steps, over and over.
 
-    Which phase it is follows from the step alone, so that a loop whose step
-    has been restored from a checkpoint goes on in the right place.
+    The step alone says which phase it is, so that a loop whose step has been
+    restored from a checkpoint goes on in the right place.
 
     Steps are environment steps of all agents together. An operation covers
-    `batch_size` of them at once, and whatever happens periodically happens
-    after a call that covered the step at which it was due. For example, a
-    phase of 6 steps with `batch_size=2` and `report_every=3`:
+    `batch_size` of them at once, and whatever the loop does periodically it
+    does after the call that covered the step at which it was due. For example,
+    a phase of 6 steps with `batch_size=2` and `report_every=3`:
 
         step      0 1 2 3 4 5
         call      --- --- ---
         report          ^   ^
+
+    Where steps are so fast that summaries, or checkpoints, would take more
+    than their share of the time, the loop leaves some of them out. Reports are
+    never left out.
 
     Args:
         step: The step over all phases, by default a new variable.
@@ -83,6 +94,8 @@ class Loop:
         during: Called with what is about to be done, the name of a phase,
             'summary' or 'checkpoint'; returns a context to do it in.
         began: Time at which the run began, by `time.perf_counter`.
+        share: Share of the time that summaries may take, and that checkpoints
+            may take; by default no limit.
     """
 
     def __init__(
@@ -92,6 +105,7 @@ class Loop:
         progress: Callable[[str, int], None] | None = None,
         during: Callable[[str], AbstractContextManager] = nullcontext,
         began: float | None = None,
+        share: float = 1.0,
     ):
         if step is None:
             step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -102,11 +116,12 @@ class Loop:
         self._began = time.perf_counter() if began is None else began
         self._phases: list[Phase] = []
         self._tallies: dict[str, _Tally] = {}
+        self._summaries, self._checkpoints = Budget(share), Budget(share)
 
     def add_phase(
         self,
         name: str,
-        operation: Callable[[bool], Mapping[str, Any]],
+        operation: Callable[[], Mapping[str, Any]],
         batch_size: int,
         steps: int,
         report_every: int | None = None,
@@ -119,16 +134,18 @@ class Loop:
 
         Args:
             name: Name of the phase in reports.
-            operation: Called with whether the phase begins; returns numbers by
-                name, among them `episodes`, how many ended in this call, and
-                `score` and `length`, the means over these.
+            operation: Returns numbers by name, among them what
+                `EpisodeScores.clear` says of the episodes that ended in this
+                call.
             batch_size: Steps that a call covers.
             steps: Steps of the phase within a cycle.
             report_every: Steps of this phase between two reports.
-            log_every: Steps of this phase between two summaries.
-            checkpoint_every: Steps of this phase between two checkpoints.
+            log_every: Steps of this phase between two summaries, at least.
+            checkpoint_every: Steps of this phase between two checkpoints, at
+                least.
             summary: Returns tensors by name to be logged as histograms.
-            counts: Returns numbers by name that a report has as they are then.
+            counts: Returns numbers by name when a report is made, of which
+                they become part as they are.
         """
         if steps < 1 or steps % batch_size:
             raise errors.ConfigError(
@@ -164,11 +181,11 @@ class Loop:
             The mean score of the episodes that ended, for every report.
         """
         while max_step is None or int(self.step) < max_step:
-            phase, within, before = self._current(int(self.step))
+            phase, before = self._find_phase(int(self.step))
             tally, after = self._tallies[phase.name], before + phase.batch_size
             started = time.perf_counter()
             with self._during(phase.name):
-                results = phase.operation(within == 0)
+                results = phase.operation()
                 self.step.assign_add(phase.batch_size)
             if _is_due(phase.log_every, before, after):
                 self._summarize(phase)
@@ -176,54 +193,95 @@ class Loop:
             if self._progress:
                 self._progress(phase.name, self.clock())
             if _is_due(phase.report_every, before, after):
-                report = self._report(phase, tally)
+                report = self._make_report(phase, tally)
                 self._tallies[phase.name] = _Tally(compiled=True)
                 if self.records:
                     self.records.report(report)
                 yield Score(report)
             if saver and _is_due(phase.checkpoint_every, before, after):
-                with self._during('checkpoint'):
-                    saver.save(self.clock())
+                self._save(saver)
 
     def clock(self) -> int:
-        """The steps of the first phase so far, by which results are dated."""
+        """Count the steps of the first phase, by which results are dated."""
         first = self._phases[0]
-        cycle, within = divmod(int(self.step), self._cycle())
+        cycle, within = divmod(int(self.step), self._count_steps())
         return cycle * first.steps + min(within, first.steps)
 
     def _summarize(self, phase: Phase) -> None:
-        if self.records and phase.summary:
-            with self._during('summary'):
+        if self.records and phase.summary and self._summaries.allows():
+            with self._during('summary'), self._summaries.spend():
                 summary = phase.summary()
                 self.records.summarize(phase.name, self.clock(), summary)
 
-    def _cycle(self) -> int:
+    def _save(self, saver: Any) -> None:
+        if self._checkpoints.allows():
+            with self._during('checkpoint'), self._checkpoints.spend():
+                saver.save(self.clock())
+
+    def _count_steps(self) -> int:
+        """Count the steps of one cycle."""
         return sum(phase.steps for phase in self._phases)
 
-    def _current(self, step: int) -> tuple[Phase, int, int]:
-        """The phase at a step, its steps in this cycle, and in all."""
+    def _find_phase(self, step: int) -> tuple[Phase, int]:
+        """Find the phase at a step, and how many steps of it came before."""
         if not self._phases:
             raise ValueError('Add a phase before running the loop.')
-        cycle, within = divmod(step, self._cycle())
+        cycle, within = divmod(step, self._count_steps())
         for phase in self._phases:
             if within < phase.steps:
-                return phase, within, cycle * phase.steps + within
+                return phase, cycle * phase.steps + within
             within -= phase.steps
         raise AssertionError('The step lies within one of the phases.')
 
-    def _report(self, phase: Phase, tally: '_Tally') -> Report:
+    def _make_report(self, phase: Phase, tally: '_Tally') -> Report:
+        scores, counts = tally.scores, phase.counts() if phase.counts else {}
         return Report(
             phase=phase.name,
             step=self.clock(),
-            score=tally.mean('score'),
-            length=tally.mean('length'),
-            episodes=int(tally.episodes),
+            score=scores.score,
+            score_std=scores.score_std,
+            score_min=scores.score_min,
+            score_max=scores.score_max,
+            length=scores.length,
+            episodes=int(scores.episodes),
             seconds=time.perf_counter() - self._began,
             steps_per_second=tally.rate(),
-            metrics={
-                **tally.metrics(),
-                **(phase.counts() if phase.counts else {}),
-            },
+            metrics={**tally.means(), **counts},
+        )
+
+
+class _Scores(NamedTuple):
+    """What is told of the episodes that have ended in some calls."""
+
+    episodes: float = 0.0
+    score: float = math.nan
+    score_std: float = math.nan
+    score_min: float = math.nan
+    score_max: float = math.nan
+    length: float = math.nan
+
+    def merge(self, new: '_Scores') -> '_Scores':
+        """Take in the episodes of another call.
+
+        With a share p of the episodes in the new call, and d between the
+        means, the variance is (1 − p)·σ² + p·σ′² + p·(1 − p)·d².
+        """
+        if not (self.episodes and new.episodes):
+            return new if new.episodes else self
+        episodes = self.episodes + new.episodes
+        part, between = new.episodes / episodes, new.score - self.score
+        variance = (
+            (1 - part) * self.score_std**2
+            + part * new.score_std**2
+            + part * (1 - part) * between**2
+        )
+        return _Scores(
+            episodes,
+            self.score + part * between,
+            math.sqrt(variance),
+            min(self.score_min, new.score_min),
+            max(self.score_max, new.score_max),
+            self.length + part * (new.length - self.length),
         )
 
 
@@ -231,8 +289,8 @@ class _Tally:
     """Adds up the results of the calls of an operation between two reports."""
 
     def __init__(self, compiled: bool = False):
-        self.episodes = 0.0
-        self._compiled = compiled  # Whether a call does not compile any more.
+        self.scores = _Scores()
+        self._compiled = compiled  # Whether the first call is over.
         self._calls = 0
         self._sums: dict[str, float] = {}
         self._steps = 0
@@ -241,35 +299,27 @@ class _Tally:
     def add(
         self, results: Mapping[str, Any], steps: int, seconds: float
     ) -> None:
+        """Take in the results of a call and the time it took."""
         numbers = {name: float(value) for name, value in results.items()}
-        episodes = numbers.pop('episodes')
-        for name in ('score', 'length'):
-            numbers[name] = numbers[name] * episodes if episodes else 0.0
+        new = _Scores(*(numbers.pop(name) for name in _Scores._fields))
+        self.scores = self.scores.merge(new)
         for name, value in numbers.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
-        self.episodes += episodes
         self._calls += 1
         if self._compiled:
             self._steps += steps
             self._seconds += seconds
         self._compiled = True
 
-    def mean(self, name: str) -> float:
-        """The mean over the episodes that ended."""
-        return self._sums[name] / self.episodes if self.episodes else math.nan
-
     def rate(self) -> float:
+        """Compute the steps per second."""
         return self._steps / self._seconds if self._seconds else math.nan
 
-    def metrics(self) -> dict[str, float]:
-        """The means over the calls of all other numbers."""
-        return {
-            name: total / self._calls
-            for name, total in self._sums.items()
-            if name not in ('score', 'length')
-        }
+    def means(self) -> dict[str, float]:
+        """Average what is not about episodes over the calls."""
+        return {name: total / self._calls for name, total in self._sums.items()}
 
 
 def _is_due(every: int | None, before: int, after: int) -> bool:
-    """Whether one of the steps from `before` to `after` completes a period."""
+    """Tell whether a period ends within the steps from `before` to `after`."""
     return every is not None and after // every > before // every

@@ -14,6 +14,9 @@ COLUMNS = (
     'step',
     'phase',
     'score',
+    'score_std',
+    'score_min',
+    'score_max',
     'length',
     'episodes',
     'seconds',
@@ -26,27 +29,28 @@ MAX_LINE = 10_000
 
 
 class Row(NamedTuple):
-    """A row of the table; a score that is not known is NaN."""
+    """A row of the table; a number that is not known is NaN."""
 
     step: int
     phase: str
     score: float
+    score_std: float
     cells: dict[str, str]
 
 
 def read(directory: pathlib.Path) -> Iterator[Row]:
-    """The rows of a table, without those that a killed process cut short."""
+    """Read the rows of a table but for any that a killed process cut short."""
     path = directory / FILE
     with files.opened(path, MAX_BYTES) as file:
         names: list[str] = []
         lines = iter(lambda: file.readline(MAX_LINE), b'')
         for number, line in enumerate(lines, 1):
             try:
-                cells = _cells(line)
+                cells = _split(line)
                 if number == 1:
                     names = _require_columns(cells)
                 elif len(cells) == len(names):
-                    yield _row(dict(zip(names, cells, strict=True)))
+                    yield _parse_row(dict(zip(names, cells, strict=True)))
             except ValueError as error:
                 raise errors.ConfigError(
                     f'Cannot read line {number} of {path}: {error}. Mend or '
@@ -55,15 +59,15 @@ def read(directory: pathlib.Path) -> Iterator[Row]:
 
 
 def encode(rows: Iterable[Iterable[object]]) -> bytes:
-    """The lines of a table."""
+    """Make the lines of a table."""
     lines = [','.join(map(str, row)) for row in rows]
     return ''.join(f'{line}\r\n' for line in lines).encode()
 
 
-def _cells(line: bytes) -> list[str]:
+def _split(line: bytes) -> list[str]:
     if len(line) == MAX_LINE:
         raise ValueError('It is too long')
-    if not line.endswith(b'\n'):
+    if not line.endswith(b'\n'):  # A killed process cut it short.
         return []
     return line.decode().rstrip('\r\n').split(',')
 
@@ -75,8 +79,10 @@ def _require_columns(names: list[str]) -> list[str]:
     return names
 
 
-def _row(cells: dict[str, str]) -> Row:
+def _parse_row(cells: dict[str, str]) -> Row:
     step, phase, score = [cells[name] for name in COLUMNS[:3]]
     if not re.fullmatch('[0-9]{1,18}', step):
         raise ValueError(f'{step[:20]!r} is no step')
-    return Row(int(step), phase, float(score or math.nan), cells)
+    std = cells.get('score_std')  # Older tables lack it.
+    mean, deviation = float(score or math.nan), float(std or math.nan)
+    return Row(int(step), phase, mean, deviation, cells)

@@ -111,6 +111,12 @@ def numbers(results):
     return {name: float(value) for name, value in results.items()}
 
 
+def means(scores):
+    """The number of episodes since the last time, and means over them."""
+    results = numbers(scores.clear())
+    return {name: results[name] for name in ('episodes', 'score', 'length')}
+
+
 @pytest.fixture(scope='module')
 def simulated():
     """What became of twelve single steps, by a graph of one."""
@@ -126,7 +132,7 @@ def simulated():
         'algo': algo,
         'done': np.array(done),
         'record': record,
-        'scores': numbers(scores.clear()),
+        'scores': means(scores),
         'traces': traces,
         'step': step,
     }
@@ -200,7 +206,7 @@ def test_rollout_equals_single_steps_bit_for_bit(simulated):
     np.testing.assert_array_equal(
         batch_env.observ, simulated['batch_env'].observ
     )
-    assert numbers(scores.clear()) == simulated['scores']
+    assert means(scores) == simulated['scores']
 
 
 def test_scores_are_those_of_the_rewards(simulated):
@@ -240,6 +246,9 @@ def test_training_is_traced_once_and_updates_after_each_rollout(monkeypatch):
         assert result == {
             'episodes': 3,
             'score': pytest.approx(16 / 3),
+            'score_std': pytest.approx(np.std([3, 3, 10])),
+            'score_min': 3,
+            'score_max': 10,
             'length': pytest.approx(8 / 3),
         }
     counts = {name: int(count) for name, count in algo.calls.items()}
@@ -255,7 +264,7 @@ def test_evaluation_counts_one_episode_of_each_agent():
     for run in range(1, 4):
         evaluate(batch_env, algo, scores, 100)
         # Rewards 1; 1 and 2; 1 to 5.
-        assert numbers(scores.clear()) == {
+        assert means(scores) == {
             'episodes': 3,
             'score': pytest.approx((1 + 3 + 15) / 3),
             'length': pytest.approx((1 + 2 + 5) / 3),
@@ -273,7 +282,7 @@ def test_evaluation_begins_new_episodes():
     for _ in range(2):
         simulation.simulate(batch_env, algo, scores)
     simulation.evaluation(batch_env, algo, scores, 100)
-    results = numbers(scores.clear())
+    results = means(scores)
     assert results == {'episodes': 2, 'score': 6, 'length': 3}
 
 
@@ -282,7 +291,7 @@ def test_evaluation_gives_up_after_so_many_steps():
     algo, scores = MockAlgorithm(batch_env), EpisodeScores(2)
     simulation.evaluation(batch_env, algo, scores, 4)
     assert int(algo.calls['perform']) == 4
-    results = numbers(scores.clear())
+    results = means(scores)
     assert results == {'episodes': 1, 'score': 3, 'length': 2}
 
 
@@ -313,83 +322,5 @@ def test_agent_whose_episode_was_lost_plays_another():
     algo, scores = MockAlgorithm(batch_env), EpisodeScores(2)
     simulation.evaluation(batch_env, algo, scores, max_steps=3)
     assert int(algo.calls['perform']) == 4
-    results = numbers(scores.clear())
+    results = means(scores)
     assert results == {'episodes': 2, 'score': (3 + 6) / 2, 'length': 2.5}
-
-
-def submit(scores, *steps):
-    for reward, done, *lost in steps:
-        scores.submit(
-            tf.constant(reward, tf.float32),
-            tf.constant(done),
-            tf.constant(lost[0] if lost else [False] * len(done)),
-        )
-
-
-def test_scores_of_episodes():
-    #   step        1     2     3     4     5
-    #   agent 0     1     2   | 3     4     5 |     3 and 12, 2 and 3 steps
-    #   agent 1    10  | 20    30    40  | 50       10 and 90, 1 and 3 steps
-    scores = EpisodeScores(2)
-    steps = [
-        ([1, 10], [False, True]),
-        ([2, 20], [True, False]),
-        ([3, 30], [False, False]),
-        ([4, 40], [False, True]),
-        ([5, 50], [True, False]),
-    ]
-    submit(scores, *steps)
-    assert numbers(scores.clear()) == {
-        'episodes': 4,
-        'score': (3 + 12 + 10 + 90) / 4,
-        'length': (2 + 3 + 1 + 3) / 4,
-    }
-
-
-def test_scores_of_episodes_that_run_on():
-    scores = EpisodeScores(2)
-    submit(scores, ([1, 10], [False, False]), ([2, 20], [False, False]))
-    nothing = {'episodes': 0, 'score': 0, 'length': 0}
-    assert numbers(scores.clear()) == nothing
-    submit(scores, ([4, 40], [True, False]))  # What came before counts.
-    assert numbers(scores.clear()) == {'episodes': 1, 'score': 7, 'length': 3}
-    assert numbers(scores.clear()) == nothing
-    submit(scores, ([8, 80], [False, True]))
-    assert numbers(scores.clear()) == {'episodes': 1, 'score': 150, 'length': 4}
-
-
-def test_scores_of_a_number_of_episodes_per_agent():
-    scores = EpisodeScores(2)
-    submit(scores, ([100, 100], [False, False]))
-    scores.restart(episodes=2)  # Nothing of before counts.
-    assert scores.counting.numpy().tolist() == [True, True]
-    submit(scores, ([1, 10], [True, False]), ([2, 20], [True, False]))
-    assert scores.counting.numpy().tolist() == [False, True]
-    submit(scores, ([3, 30], [True, True]), ([4, 40], [True, True]))
-    assert scores.counting.numpy().tolist() == [False, False]
-    # 1, 2 of the one; 10 + 20 + 30, 40 of the other.
-    assert numbers(scores.clear()) == {
-        'episodes': 4,
-        'score': (1 + 2 + 60 + 40) / 4,
-        'length': (1 + 1 + 3 + 1) / 4,
-    }
-
-
-def test_scores_without_limit_after_one():
-    scores = EpisodeScores(1)
-    scores.restart(episodes=1)
-    scores.restart()
-    submit(scores, *[([1], [True])] * 3)
-    assert numbers(scores.clear()) == {'episodes': 3, 'score': 1, 'length': 1}
-
-
-def test_scores_of_episodes_whose_last_step_was_lost():
-    scores = EpisodeScores(2)
-    scores.restart(episodes=1)
-    no, yes = [False, False], [True, False]
-    submit(scores, ([1, 10], no), ([0, 20], yes, yes))
-    assert numbers(scores.clear())['episodes'] == 0
-    assert scores.counting.numpy().tolist() == [True, True]
-    submit(scores, ([3, 30], yes))  # Nothing of the lost episode counts.
-    assert numbers(scores.clear()) == {'episodes': 1, 'score': 3, 'length': 1}
-    assert scores.counting.numpy().tolist() == [False, True]

@@ -1,18 +1,37 @@
 """The loop is in the right phase and does everything when it is due.
 
-A timeline shows a call of an operation as the letter of its phase, in upper
-case where the call is told that the phase begins, followed by what came of it:
-l for log, r for report and c for checkpoint.
+A timeline shows a call of an operation as the letter of its phase, followed by
+what came of it: l for log, r for report and c for checkpoint.
 """
 
 import contextlib
 import itertools
 import math
+import time
 
+import numpy as np
 import pytest
 
 from agents.tools import ConfigError, Loop
 from agents.tools.graph.backend import tf
+
+
+def told(scores, lengths=None):
+    """What an operation says of episodes with these scores."""
+    lengths = scores if lengths is None else lengths
+    scores, lengths = scores or [0], lengths or [0]
+    return {
+        'episodes': len(scores),
+        'score': np.mean(scores),
+        'score_std': np.std(scores),
+        'score_min': np.min(scores),
+        'score_max': np.max(scores),
+        'length': np.mean(lengths),
+    }
+
+
+# What it says where no episode has ended.
+NOTHING = {**told([]), 'episodes': 0}
 
 
 class Timeline:
@@ -29,9 +48,9 @@ class Timeline:
     def add(self, name, batch_size, steps, results=None, **periods):
         results = iter(results or itertools.repeat({}))
 
-        def operation(begins):
-            self.calls.append(name[0].upper() if begins else name[0])
-            result = {'episodes': 0, 'score': 0, 'length': 0, **next(results)}
+        def operation():
+            self.calls.append(name[0])
+            result = {**NOTHING, **next(results)}
             return {key: tf.constant(float(v)) for key, v in result.items()}
 
         self.loop.add_phase(
@@ -68,7 +87,7 @@ def test_report_is_due_after_the_call_that_covers_it():
     # call      --- --- --- --- --- -----
     # report          ^   ^       ^     ^
     timeline = Timeline().add('train', 2, 6, report_every=3)
-    assert timeline.run(12) == 'T tr tr T tr tr'
+    assert timeline.run(12) == 't tr tr t tr tr'
     assert [report.step for report in timeline.reports] == [4, 6, 10, 12]
 
 
@@ -81,7 +100,7 @@ def test_periods_that_the_batch_does_not_divide():
     timeline = Timeline().add(
         'train', 3, 15, report_every=4, log_every=2, checkpoint_every=7
     )
-    assert timeline.run(15) == 'Tl tlr tlrc tlr tlc'
+    assert timeline.run(15) == 'tl tlr tlrc tlr tlc'
     assert timeline.logged == [('train', step) for step in (3, 6, 9, 12, 15)]
     assert timeline.saved == [9, 15]
 
@@ -91,7 +110,7 @@ def test_periods_count_on_over_the_cycles():
     # call                --- ---   --- ---   --- -----
     # report every 6                  ^               ^
     timeline = Timeline().add('train', 2, 4, report_every=6).add('eval', 5, 5)
-    assert timeline.run(27) == 'T t E Tr t E T tr E'
+    assert timeline.run(27) == 't t e tr t e t tr e'
     assert [report.step for report in timeline.reports] == [6, 12]
 
 
@@ -100,11 +119,11 @@ def test_several_periods_within_one_call_are_one():
     # call      ------- -------
     # report    ^ ^ ^ ^ ^ ^ ^ ^   of which the last of each call
     timeline = Timeline().add('train', 4, 8, report_every=1, log_every=3)
-    assert timeline.run(8) == 'Tlr tlr'
+    assert timeline.run(8) == 'tlr tlr'
 
 
 def test_no_periods():
-    assert Timeline().add('train', 2, 4).run(8) == 'T t T t'
+    assert Timeline().add('train', 2, 4).run(8) == 't t t t'
 
 
 def test_phases_take_turns():
@@ -117,7 +136,7 @@ def test_phases_take_turns():
         .add('eval', 3, 3, report_every=3, checkpoint_every=6)
         .add('play', 1, 1, log_every=1)
     )
-    assert timeline.run(20) == 'T t tr Er Pl T t tr Erc Pl'
+    assert timeline.run(20) == 't t tr er pl t t tr erc pl'
     phases = [report.phase for report in timeline.reports]
     assert phases == ['train', 'eval'] * 2
 
@@ -166,7 +185,7 @@ def cycle(step):
 def test_phase_follows_from_the_step_alone(start):
     # A report is due by the steps of its phase, not by those since the start.
     whole = cycle(0).run(32)
-    assert whole == 'T tr t T tr t E er Tr t tr Tr t tr E er'
+    assert whole == 't tr t t tr t e er tr t tr tr t tr e er'
     assert cycle(start).run(32).split() == whole.split()[start // 2 :]
 
 
@@ -175,10 +194,10 @@ def test_resumed_within_a_phase():
     # phase     train         eval
     # resumed           ^
     timeline = Timeline(4).add('train', 2, 6, report_every=6).add('eval', 2, 4)
-    assert timeline.run(12) == 'tr E e T'
+    assert timeline.run(12) == 'tr e e t'
     assert timeline.reports[0].step == 6
     timeline = Timeline(8).add('train', 2, 6).add('eval', 2, 4, log_every=4)
-    assert timeline.run(12) == 'el T'
+    assert timeline.run(12) == 'el t'
 
 
 def test_run_goes_on_where_it_stopped():
@@ -191,9 +210,9 @@ def test_run_goes_on_where_it_stopped():
 
 def test_run_stops_after_the_call_that_reaches_the_end():
     timeline = Timeline().add('train', 4, 8)
-    assert timeline.run(5) == 'T t'
+    assert timeline.run(5) == 't t'
     assert int(timeline.step) == 8
-    assert timeline.run(8) == 'T t'  # Nothing is left to do.
+    assert timeline.run(8) == 't t'  # Nothing is left to do.
 
 
 def test_run_without_end_goes_on():
@@ -203,36 +222,53 @@ def test_run_without_end_goes_on():
     assert int(timeline.step) == 7
 
 
-def test_scores_are_means_over_episodes():
-    # Means of calls with 1, 0 and 3 episodes: (10·1 + 2·3) / 4 = 4 and
-    # (100·1 + 20·3) / 4 = 40.
+def test_scores_are_those_of_all_episodes():
+    # Of calls in which 1, 0, 3 and 2 episodes ended.
+    episodes = [10.0], [], [1.0, 2.0, 3.0], [-7.0, 2.5]
+    lengths = [100], [], [10, 20, 30], [1, 2]
     results = [
-        {'episodes': 1, 'score': 10, 'length': 100},
-        {'episodes': 0, 'score': math.nan, 'length': math.nan},
-        {'episodes': 3, 'score': 2, 'length': 20},
+        told(*call) if call[0] else NOTHING
+        for call in zip(episodes, lengths, strict=True)
     ]
-    timeline = Timeline().add('train', 1, 3, results, report_every=3)
-    timeline.run(3)
+    timeline = Timeline().add('train', 1, 4, results, report_every=4)
+    timeline.run(4)
     (report,) = timeline.reports
-    assert (report.score, report.length, report.episodes) == (4, 40, 4)
-    assert timeline.scores == [4]
+    scores = np.concatenate(episodes)
+    assert report.score == pytest.approx(scores.mean())
+    assert report.score_std == pytest.approx(scores.std())
+    assert (report.score_min, report.score_max) == (-7, 10)
+    assert report.length == pytest.approx((100 + 60 + 3) / 6)
+    assert report.episodes == 6
+    assert timeline.scores == [report.score]
     assert timeline.scores[0].report is report
 
 
+def test_spread_of_scores_far_from_zero():
+    episodes = [1e9 + 1, 1e9 - 1], [1e9 + 3], [1e9, 1e9, 1e9 - 5]
+    loop, results = Loop(), iter(map(told, episodes))
+    loop.add_phase('train', lambda: next(results), 1, 3, report_every=3)
+    (score,) = loop.run(max_step=3)
+    expected = np.std(np.concatenate(episodes) - 1e9)
+    assert score.report.score_std == pytest.approx(expected, rel=1e-6)
+
+
 def test_scores_begin_anew_after_a_report():
-    results = [{'episodes': 1, 'score': score} for score in (1, 3, 10, 20)]
+    results = [told([score]) for score in (1, 3, 10, 20)]
     timeline = Timeline().add('train', 1, 4, results, report_every=2)
     timeline.run(4)
     assert timeline.scores == [2, 15]
     assert [report.episodes for report in timeline.reports] == [2, 2]
+    assert [report.score_std for report in timeline.reports] == [1, 5]
+    assert [report.score_min for report in timeline.reports] == [1, 10]
+    assert [report.score_max for report in timeline.reports] == [3, 20]
 
 
 def test_scores_of_phases_are_kept_apart():
-    train = [{'episodes': 1, 'score': score} for score in (1, 3)]
-    evaluate = [{'episodes': 1, 'score': score} for score in (10, 30)]
+    train = [told([score]) for score in (1, 3)]
+    evaluate = [told([score]) for score in (10, 30)]
     timeline = Timeline().add('train', 1, 1, train, report_every=2)
     timeline.add('eval', 1, 1, evaluate, report_every=2)
-    assert timeline.run(4) == 'T E Tr Er'
+    assert timeline.run(4) == 't e tr er'
     assert timeline.scores == [2, 20]
 
 
@@ -240,8 +276,10 @@ def test_score_without_episodes_is_not_a_number():
     timeline = Timeline().add('train', 1, 1, report_every=1)
     timeline.run(1)
     assert math.isnan(timeline.scores[0])
-    assert math.isnan(timeline.reports[0].length)
-    assert timeline.reports[0].episodes == 0
+    (report,) = timeline.reports
+    spread = report.score_std, report.score_min, report.score_max
+    assert all(map(math.isnan, [*spread, report.length]))
+    assert report.episodes == 0
 
 
 def test_other_numbers_are_means_over_calls():
@@ -267,9 +305,9 @@ def test_rate_leaves_the_first_call_out():
 def test_counts_are_those_at_the_report():
     loop, calls = Loop(), []
 
-    def operation(begins):
-        calls.append(begins)
-        return {'episodes': 1, 'score': 2, 'length': 3, 'loss': len(calls)}
+    def operation():
+        calls.append('call')
+        return {**told([2]), 'loss': len(calls)}
 
     loop.add_phase(
         'train',
@@ -287,7 +325,7 @@ def test_without_records_and_saver():
     loop = Loop()
     loop.add_phase(
         'train',
-        lambda begins: {'episodes': 1, 'score': 2, 'length': 3},
+        lambda: told([2]),
         batch_size=1,
         steps=2,
         report_every=1,
@@ -297,6 +335,18 @@ def test_without_records_and_saver():
     )
     assert list(loop.run(max_step=4)) == [2] * 4
     assert loop.step.dtype == tf.int64 and not loop.step.trainable
+
+
+def test_what_takes_long_is_left_out_where_steps_are_fast():
+    timeline = Timeline()
+    timeline.loop = Loop(timeline.step, records=timeline, share=0.01)
+    periods = {'report_every': 1, 'log_every': 1, 'checkpoint_every': 1}
+    timeline.add('train', 1, 1, **periods)
+    summarize, save = timeline.summarize, timeline.save
+    timeline.summarize = lambda *args: [time.sleep(0.1), summarize(*args)]
+    timeline.save = lambda *args: [time.sleep(0.1), save(*args)]
+    # The first time is not counted, the second is followed by ten seconds.
+    assert timeline.run(5) == 'tlrc tlrc tr tr tr'
 
 
 @pytest.mark.parametrize('steps, batch_size', [(5, 2), (0, 2), (1, 2), (-2, 2)])

@@ -25,9 +25,16 @@ def rows(tmp_path):
 def test_rows(rows):
     first, second = rows(f'{NAMES}10,train,1.5,0.1\r\n20,eval,,\r\n')
     cells = {'step': '10', 'phase': 'train', 'score': '1.5', 'loss': '0.1'}
-    assert first == (10, 'train', 1.5, cells)
+    assert (first.step, first.phase, first.score) == (10, 'train', 1.5)
+    assert first.cells == cells and math.isnan(first.score_std)
     assert second.step == 20 and math.isnan(second.score)
     assert second.cells['loss'] == ''
+
+
+def test_deviations_of_scores(rows):
+    text = 'step,phase,score,score_std\n10,eval,1.5,0.25\n20,eval,2,\n'
+    first, second = rows(text)
+    assert first.score_std == 0.25 and math.isnan(second.score_std)
 
 
 def test_rows_are_encoded_as_they_are_read(rows):
@@ -53,6 +60,7 @@ HOSTILE = {
     'step of another kind': f'{NAMES}1e3,train,1,1\n',
     'negative step': f'{NAMES}-3,train,1,1\n',
     'step in other digits': f'{NAMES}²,train,1,1\n',
+    'no deviation': 'step,phase,score,score_std\n10,train,1,wide\n',
     'no score': f'{NAMES}10,train,high,1\n',
     'no text': NAMES.encode() + b'10,train,1,\xff\n',
     'zero bytes': NAMES.encode() + b'\0\0,,,\n',

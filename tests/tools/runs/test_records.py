@@ -3,12 +3,15 @@
 import contextlib
 import csv
 import math
+import re
+import resource
 
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 from agents.tools import Loop, UserError
+from agents.tools.errors import WriteError
 from agents.tools.graph.backend import tf
 from agents.tools.runs.loop import Report
 from agents.tools.runs.progress import COLUMNS
@@ -17,7 +20,9 @@ from agents.tools.runs.saver import Saver
 
 
 def make_report(step, phase='train', score=1.5, **metrics):
-    return Report(phase, step, score, 20.0, 3, 0.25, 1e5 / 3, metrics)
+    nothing = math.isnan(score)
+    spread = [math.nan] * 3 if nothing else [0.5, score - 1, score + 2]
+    return Report(phase, step, score, *spread, 20.0, 3, 0.25, 1e5 / 3, metrics)
 
 
 def write(directory, *reports, resumed_at=0):
@@ -52,8 +57,9 @@ def test_columns(tmp_path):
     write(tmp_path, make_report(100, loss=0.125, kl=1e-9))
     lines = (tmp_path / 'progress.csv').read_text().splitlines()
     assert lines == [
-        'step,phase,score,length,episodes,seconds,steps_per_second,loss,kl',
-        '100,train,1.5,20,3,0.25,33333.3,0.125,1e-09',
+        'step,phase,score,score_std,score_min,score_max,length,episodes,'
+        'seconds,steps_per_second,loss,kl',
+        '100,train,1.5,0.5,0.5,3.5,20,3,0.25,33333.3,0.125,1e-09',
     ]
     assert lines[0].startswith(','.join(COLUMNS))
 
@@ -67,6 +73,9 @@ def test_what_is_not_known_is_empty(tmp_path):
     train, evaluation = read(tmp_path)
     assert train['score'] == '' and train['loss'] == '0.5'
     assert evaluation['score'] == '-2' and evaluation['loss'] == ''
+    spread = 'score_std', 'score_min', 'score_max'
+    assert [train[name] for name in spread] == ['', '', '']
+    assert [evaluation[name] for name in spread] == ['0.5', '-3', '0']
 
 
 def test_rows_are_there_at_once(tmp_path):
@@ -97,6 +106,25 @@ def test_resume_keeps_the_columns(tmp_path):
     assert [(row['loss'], row['kl']) for row in read(tmp_path)] == [
         ('1', '2'), ('3', '4')
     ]  # fmt: skip
+
+
+def test_resume_of_an_older_table_adds_its_new_columns_at_the_end(tmp_path):
+    (tmp_path / 'progress.csv').write_text(
+        'step,phase,score,length,episodes,seconds,steps_per_second,loss\r\n'
+        '100,train,7,20,3,0.25,1000,0.5\r\n'
+        '200,train,8,20,3,0.25,1000,0.5\r\n'
+    )
+    write(tmp_path, make_report(200, loss=0.25), resumed_at=100)
+    assert (tmp_path / 'progress.csv').read_text().splitlines() == [
+        'step,phase,score,length,episodes,seconds,steps_per_second,loss,'
+        'score_std,score_min,score_max',
+        '100,train,7,20,3,0.25,1000,0.5,,,',
+        '200,train,1.5,20,3,0.25,33333.3,0.25,0.5,0.5,3.5',
+    ]
+    # What is resumed once more stays as it is.
+    before = (tmp_path / 'progress.csv').read_bytes()
+    write(tmp_path, resumed_at=200)
+    assert (tmp_path / 'progress.csv').read_bytes() == before
 
 
 def test_resume_from_the_start_keeps_no_rows(tmp_path):
@@ -163,12 +191,13 @@ def test_events(tmp_path):
         make_report(200, 'eval', score=-3.0),
     )
     train = events(tmp_path / 'train')
-    assert sorted(train) == sorted(
-        ['score', 'length', 'episodes', 'seconds', 'steps_per_second', 'loss']
-    )
+    assert sorted(train) == sorted([*COLUMNS[2:], 'loss'])
     assert train['loss'] == [(100, 0.5), (200, 0.25)]
     assert train['score'] == [(100, 1.5)]
     assert train['episodes'] == [(100, 3), (200, 3)]
+    assert train['score_std'] == [(100, 0.5)]
+    assert train['score_min'] == [(100, 0.5)]
+    assert train['score_max'] == [(100, 3.5)]
     assert events(tmp_path / 'eval')['score'] == [(200, -3.0)]
 
 
@@ -189,12 +218,100 @@ def test_histograms(tmp_path):
     assert np.sum(buckets[:, 2]) == 3
 
 
+@pytest.mark.filterwarnings('error')
+def test_histograms_of_anything(tmp_path):
+    tensors = {
+        'nothing': tf.zeros(0),
+        'flags': tf.constant([[True], [False]]),
+        'not finite': tf.constant([1.0, math.nan, -math.inf]),
+        'huge': tf.constant([-3e38, 3e38]),
+        'one': tf.constant(5),
+    }
+    with (
+        np.errstate(all='raise'),  # As an environment may set it.
+        contextlib.closing(Records(tmp_path)) as records,
+    ):
+        records.summarize('train', 50, tensors)
+    found = events(tmp_path / 'train')
+    assert set(found) == set(tensors)
+    ((_, buckets),) = found['flags']
+    assert buckets[0, 2] == buckets[-1, 2] == 1
+    ((_, buckets),) = found['one']
+    assert buckets[-1].tolist() == [5, 5, 1]
+
+
+def test_histograms_are_those_of_tensorflow(tmp_path):
+    values = tf.random.stateless_normal([100, 7], [1, 2])
+    with contextlib.closing(Records(tmp_path / 'ours')) as records:
+        records.summarize('train', 50, {'values': values})
+    writer = tf.summary.create_file_writer(str(tmp_path / 'theirs'))
+    with contextlib.closing(writer), writer.as_default(50):
+        tf.summary.histogram('values', values)
+    ((step, ours),) = events(tmp_path / 'ours' / 'train')['values']
+    ((_, theirs),) = events(tmp_path / 'theirs')['values']
+    assert step == 50
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_nothing_is_written_after_close(tmp_path):
+    records = Records(tmp_path)
+    records.report(make_report(100))
+    records.close()
+    before = files(tmp_path)
+    with pytest.raises(RuntimeError, match='already closed'):
+        records.summarize('train', 200, {'action': tf.zeros(3)})
+    records.close()
+    assert files(tmp_path) == before
+
+
+def files(directory):
+    return {path: path.read_bytes() for path in directory.rglob('*.*')}
+
+
+@contextlib.contextmanager
+def files_of_at_most(size):
+    """No file may grow beyond some bytes, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_full_disk_is_one_error(tmp_path):
+    with contextlib.closing(Records(tmp_path)) as records:
+        records.report(make_report(100))
+        size = (tmp_path / 'progress.csv').stat().st_size
+        with (
+            pytest.raises(WriteError, match='Cannot write to .*csv: File too'),
+            files_of_at_most(size),
+        ):
+            records.report(make_report(200))
+
+
+def test_full_disk_for_events_is_one_error(tmp_path):
+    with contextlib.closing(Records(tmp_path)) as records:
+        records.report(make_report(100))
+        (file,) = (tmp_path / 'train').iterdir()
+        with (
+            pytest.raises(WriteError) as info,
+            files_of_at_most(file.stat().st_size),
+        ):
+            records.report(make_report(200))
+    assert re.fullmatch(
+        r'The results in \S+ cannot be written: \S+tfevents\S+; File too '
+        r'large\.',
+        str(info.value),
+    )
+
+
 def run(directory, max_step, scores):
     """A loop with its checkpoints and records, as a training has it."""
     loop, results = Loop(), iter(scores)
     loop.add_phase(
         'train',
-        lambda begins: {'episodes': 1, 'score': next(results), 'length': 1},
+        lambda: {**dict.fromkeys(COLUMNS[2:8], 1), 'score': next(results)},
         batch_size=1,
         steps=2,
         report_every=1,
