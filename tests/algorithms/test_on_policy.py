@@ -58,6 +58,35 @@ def test_advantages_and_returns(recorder, play, normalize):
     np.testing.assert_allclose(rollout.returns, value + expected, atol=1e-4)
 
 
+def test_rewards_may_be_replaced_before_they_are_normalized(recorder, play):
+    seen = []
+
+    def judge(record):
+        seen.append(record)
+        return record.action[..., 0] ** 2
+
+    algo = recorder(
+        task={'rewards': judge},
+        normalize_observ=True,
+        discount=0.0,
+    )
+    for _ in range(2):
+        played = play(algo)
+        algo.update()
+    # What is judged is what happened, as the environments told it.
+    assert len(seen) == 2
+    np.testing.assert_array_equal(seen[1].observ, played.observ)
+    np.testing.assert_array_equal(seen[1].reward, played.reward)
+    np.testing.assert_array_equal(seen[1].next_observ, played.next_observ)
+    judged = np.stack([record.action[..., 0] ** 2 for record in seen])
+    np.testing.assert_allclose(
+        algo.rollout.reward, judged[1] / judged.std(), rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        algo.rollout.returns, algo.rollout.reward, atol=1e-5
+    )
+
+
 class ReadingCritic(tf.Module):
     """Finds the value of an observation in its first number."""
 

@@ -208,3 +208,43 @@ def test_rows_are_steps_where_it_does_not():
 def test_rows_of_a_minibatch(lstm):
     assert sequences.rows_per_batch(lstm, 10, TIME) == 2
     assert sequences.rows_per_batch(keras.layers.Dense(4), 10, TIME) == 10
+
+
+class Cubic(keras.Model):
+    """A network with second derivatives, which may remember."""
+
+    def __init__(self, remembers):
+        super().__init__()
+        if remembers:
+            self.state_size = 1
+        self.factor = self.add_weight(shape=(), initializer='ones')
+
+    def call(self, inputs, state=None):
+        output = self.factor**3 * inputs
+        if state is None:
+            return output
+        state = 0.5 * state + output
+        return state, state
+
+
+@pytest.mark.parametrize('how', [lambda f: f, compiled], ids=['eager', 'xla'])
+@pytest.mark.parametrize('remembers', [False, True])
+def test_gradients_of_gradients(how, remembers, monkeypatch):
+    # In parts, so that there is a loop in any case.
+    monkeypatch.setattr(sequences, 'PART_STEPS', 3)
+    network = Cubic(remembers)
+    inputs = normal(TIME, BATCH, 1)
+    state = sequences.zero_state(network, BATCH)
+
+    def differentiate():
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                output, _ = sequences.unroll(network, inputs, BEGINS, state)
+                total = tf.reduce_sum(output)
+            first = inner.gradient(total, network.factor.value)
+        return total, first, outer.gradient(first, network.factor.value)
+
+    total, first, second = how(differentiate)()
+    # All that there is is a multiple of the factor to the third power.
+    np.testing.assert_allclose(first, 3 * total, rtol=1e-5)
+    np.testing.assert_allclose(second, 6 * total, rtol=1e-5)
