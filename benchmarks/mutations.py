@@ -21,7 +21,13 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from agents.scripts import configs, run_directory, settings, utility, visualize
+from agents.scripts import (
+    config_file,
+    configs,
+    run_directory,
+    utility,
+    visualize,
+)
 from agents.tools import errors
 from agents.tools.runs import checkpoints, progress
 
@@ -99,8 +105,8 @@ def readers(run: pathlib.Path) -> dict[str, tuple[str, Callable[[], Any]]]:
     index, data = [f'{place}/{name}' for name in checkpoints.FILES]
     return {
         'config.yaml': (
-            settings.CONFIG_FILE,
-            lambda: settings.restored(None, run),
+            config_file.CONFIG_FILE,
+            lambda: config_file.restore_config(None, run),
         ),
         'spaces.bin': (utility.SPACES, lambda: utility.load_spaces(run)),
         'progress.csv': (progress.FILE, results),

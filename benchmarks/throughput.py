@@ -70,7 +70,8 @@ def stepping(agents: int) -> float:
     """Steps per second of a batch of workers, in the graph and nothing else."""
     from agents import tools
     from agents.tools import spaces
-    from agents.tools.graph.backend import tf, use_threads
+    from agents.tools.graph.backend import tf
+    from agents.tools.graph.devices import use_threads
 
     use_threads(1)
     constructor = env_setup.constructor(config(agents, 1))
@@ -81,7 +82,7 @@ def stepping(agents: int) -> float:
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, shape)
     prepared = tf.constant(actions, tf.float32)
 
-    @tf.function(autograph=False)
+    @tf.function(autograph=False, jit_compile=batch_env.compiled)
     def many() -> None:
         def step(index: tf.Tensor) -> tf.Tensor:
             batch_env.step(prepared[index])

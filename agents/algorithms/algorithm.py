@@ -1,13 +1,55 @@
 """The contract of an algorithm."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import gymnasium as gym
+
+from agents.parts.policy import Policy
+from agents.parts.record import Record
+from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
 from agents.tools.transition import Transition
+
+
+class Networks(NamedTuple):
+    """The two networks of an algorithm; see `agents.scripts.networks`."""
+
+    policy: Any
+    value: Any
+
+
+class Task(NamedTuple):
+    """What an algorithm is made for.
+
+    Attributes:
+        observ_space: Space of the observations.
+        action_space: Space of the actions.
+        num_agents: Number of agents of this rank.
+        config: Settings, see `agents.scripts.configs`.
+        critic_device: Where the value network is, and the value is learnt, at
+            the same time as the policy; None if after it, and where it is.
+        ranks: Those that learn together.
+        rewards: What to learn from instead of the rewards of a record,
+            `[time, agent]`. An algorithm that judges by itself what another
+            one is to learn passes itself on by this; it is called in the graph
+            once an update, and may learn from the record as well.
+    """
+
+    observ_space: gym.Space
+    action_space: gym.Space
+    num_agents: int
+    config: AttrDict
+    critic_device: str | None = None
+    ranks: Communicator = ALONE
+    rewards: Callable[[Record], tf.Tensor] = lambda record: record.reward
 
 
 class Algorithm(tf.Module):
     """What `agents.tools.simulate` and a phase of training ask for.
+
+    One is made of `Networks` and a `Task`, and then:
 
         for _ in range(update_every):                   # agents.tools.rollout
             algo.begin_episode(batch_env.begins)        # agents.tools.simulate
@@ -20,7 +62,12 @@ class Algorithm(tf.Module):
     All of it runs in the graph and is compiled: state is in variables, shapes
     are static, and agents are told apart by boolean masks `[agent]`. Nothing
     here knows whether the environments are external or native.
+
+    Attributes:
+        policy: The policy, to evaluate, to save and to load again.
     """
+
+    policy: Policy
 
     def restart(self) -> None:
         """Forget the episodes under way, which will not be continued."""
@@ -44,7 +91,7 @@ class Algorithm(tf.Module):
         """Learn from the experience since the last update.
 
         Returns:
-            Numbers by name for the log.
+            Numbers by name for the log, as 32-bit floats.
         """
         return {}
 
@@ -59,3 +106,11 @@ class Algorithm(tf.Module):
     def summary(self) -> dict[str, tf.Tensor]:
         """Tensors by name that are worth a histogram."""
         return {}
+
+    def transient(self) -> list[Any]:
+        """Variables, in nests or modules, that a checkpoint does without.
+
+        Checkpoints are written between updates, so that what only matters
+        within a rollout is among them.
+        """
+        return []

@@ -28,6 +28,9 @@ class NativeBatchEnv(tf.Module):
     # Whether a function that steps the batch can be compiled as a whole.
     compiled = True
 
+    # Whether its whole state is in variables, so that a checkpoint holds it.
+    native = True
+
     # Nothing happens outside of the graph that would take time.
     seconds = 0.0
 
@@ -122,6 +125,10 @@ class NativeBatchEnv(tf.Module):
 
     def close(self) -> None:
         """There is nothing to close."""
+
+    def transient(self) -> list[Any]:
+        """Variables that a checkpoint does without: the seed is a setting."""
+        return [self._seed]
 
     def _reset(self, before: Any, observ: Any, mask: tf.Tensor) -> None:
         fresh = self._env.reset(self._key('reset'), len(self))

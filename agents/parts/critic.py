@@ -3,10 +3,11 @@
 from typing import Any
 
 from agents.parts import minibatches, moments, sequences
-from agents.parts.optimizer import Optimizer
+from agents.parts.record import Rollout
 from agents.tools import nested
 from agents.tools.graph import state
 from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
 
 
 class Critic(tf.Module):
@@ -16,106 +17,117 @@ class Critic(tf.Module):
     and its passes over the data.
 
     Args:
-        network: Maps normalized observations to one number.
-        optimizer: Changes the weights of the network.
+        network: Maps what is visible of observations to one number.
+        optimizer: Changes the weights of the network, see `agents.parts.adam`.
         num_agents: Number of agents.
+        batch_size: Steps of a minibatch.
+        epochs: How often to go through a rollout.
         clip_range: How far a prediction may move in one update, or None.
     """
 
     def __init__(
         self,
         network: Any,
-        optimizer: Optimizer,
+        optimizer: Any,
         num_agents: int,
+        batch_size: int,
+        epochs: int,
         clip_range: float | None = None,
     ):
         super().__init__()
         self.network = network
         self.optimizer = optimizer
+        self._batch_size, self._epochs = batch_size, epochs
         self._clip_range = clip_range
         # The recurrent state before the last rollout, and after it.
         zero = sequences.zero_state(network, num_agents)
         self._state, self._after = state.variables(zero), state.variables(zero)
 
-    def evaluate(
-        self, observ: Any, begins: tf.Tensor, next_observ: Any
+    @property
+    def draws(self) -> int:
+        """How many random keys an update uses up."""
+        return self._epochs
+
+    def advance(
+        self, visible: Any, begins: tf.Tensor, next_visible: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Values of the observations of a rollout and of their successors.
+        """Go on by a rollout, and value its observations and their successors.
 
         Args:
-            observ: Normalized observations `[time, agent, ...]`.
+            visible: What networks see of the observations,
+                `[time, agent, ...]`.
             begins: Where an episode begins, `[time, agent]`.
-            next_observ: Normalized successors.
+            next_visible: The same of the successors.
 
         Returns:
             Two tensors `[time, agent]`.
         """
         before = state.read(self._after)
         state.assign(self._state, before)
-        value, states = sequences.unroll(self.network, observ, begins, before)
-        next_value, _ = sequences.step_all(self.network, next_observ, states)
+        value, states = sequences.unroll(self.network, visible, begins, before)
+        next_value, _ = sequences.step_all(self.network, next_visible, states)
         state.assign(self._after, nested.map(lambda x: x[-1], states))
         return value[..., 0], next_value[..., 0]
 
-    def fit(
-        self,
-        observ: Any,
-        begins: tf.Tensor,
-        value: tf.Tensor,
-        target: tf.Tensor,
-        batch_size: int,
-        epochs: int,
-        key: tf.Tensor,
-        learning_rate_scale: tf.Tensor,
+    def update(
+        self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Move the predictions for a rollout towards the returns.
 
         Args:
-            observ: Normalized observations `[time, agent, ...]`.
-            begins: Where an episode begins, `[time, agent]`.
-            value: What `evaluate` predicted.
-            target: What it should have been.
-            batch_size: Steps of a minibatch.
-            epochs: How often to go through the rollout.
-            key: Random key.
+            rollout: The one that `advance` has gone on by last.
+            key: Random key, of which `draws` follow each other.
             learning_rate_scale: Factor of the learning rate.
+
+        Returns:
+            Numbers for the log: `loss`, `gradient_norm` and `skipped`.
         """
         steps = {
-            'observ': observ,
-            'begins': begins,
-            'old': value,
-            'target': target,
+            'visible': rollout.inputs.visible,
+            'begins': rollout.begins,
+            'old': rollout.value,
+            'target': rollout.returns,
         }
-        rows = sequences.to_rows(self.network, steps, state.read(self._state))
-
-        def loss(rows: Any) -> dict[str, tf.Tensor]:
-            steps, before = sequences.from_rows(self.network, rows)
-            value, _ = sequences.unroll(
-                self.network, steps['observ'], steps['begins'], before
-            )
-            error = value_loss(
-                value[..., 0], steps['target'], steps['old'], self._clip_range
-            )
-            return {'loss': error}
+        time = rollout.begins.shape[0]
 
         def minibatch_step(rows: Any) -> dict[str, tf.Tensor]:
             return self.optimizer.minimize(
-                loss,
-                ['loss'],
+                self._loss,
                 rows,
                 learning_rate_scale,
-                sequences.rows_per_part(self.network, begins.shape[0]),
+                sequences.rows_per_part(self.network, time),
             )
 
         metrics = minibatches.train(
             minibatch_step,
-            ('loss', 'gradient_norm'),
-            rows,
-            sequences.rows_per_batch(self.network, batch_size, begins.shape[0]),
-            epochs,
+            sequences.to_rows(self.network, steps, state.read(self._state)),
+            sequences.rows_per_batch(self.network, self._batch_size, time),
+            self._epochs,
             key,
         )
-        return {**metrics, 'skipped': self.optimizer.skipped}
+        return {
+            'loss': metrics['loss'],
+            'gradient_norm': metrics['gradient_norm'],
+            'skipped': self.optimizer.skipped,
+        }
+
+    def failure(self) -> Exception | None:
+        """Why to give up, if there is reason to."""
+        return self.optimizer.failure()
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        """Tensors by name that are worth a histogram."""
+        return self.optimizer.summary('value')
+
+    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+        steps, before = sequences.from_rows(self.network, rows)
+        value, _ = sequences.unroll(
+            self.network, steps['visible'], steps['begins'], before
+        )
+        error = value_loss(
+            value[..., 0], steps['target'], steps['old'], self._clip_range
+        )
+        return {'loss': error}
 
 
 def value_loss(
@@ -132,8 +144,10 @@ def value_loss(
     return 0.5 * tf.reduce_mean(error)
 
 
-def explained_variance(value: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+def explained_variance(
+    value: tf.Tensor, target: tf.Tensor, ranks: Communicator = ALONE
+) -> tf.Tensor:
     """1 − Var[R − V] / Var[R]: 1 is perfect, 0 no better than a constant."""
-    _, residual = moments.mean_and_variance(target - value)
-    _, variance = moments.mean_and_variance(target)
+    _, residual = moments.mean_and_variance(target - value, ranks=ranks)
+    _, variance = moments.mean_and_variance(target, ranks=ranks)
     return tf.cast(1 - residual / (variance + 1e-8), tf.float32)

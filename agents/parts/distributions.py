@@ -4,7 +4,9 @@ Each has `mode`, `sample`, `log_prob`, `entropy` and `kl`. The dimensions of
 one action are summed over, those before are a batch.
 
 Infinite logits make actions impossible, as a network may that masks them: they
-are never chosen, and add nothing to entropies, divergences and gradients.
+are never chosen, and add nothing to entropies, divergences and gradients. What
+observations mask has a finite logit instead, with the same effect, so that the
+probability of every action has a finite logarithm.
 """
 
 import math
@@ -15,6 +17,9 @@ import gymnasium as gym
 from agents.tools import spaces
 from agents.tools.graph import random
 from agents.tools.graph.backend import tf
+
+# The logit of what is masked: its probability is zero, to the last bit.
+IMPOSSIBLE = -1e9
 
 
 class Gaussian(NamedTuple):
@@ -185,15 +190,20 @@ def output_size(space: gym.Space) -> int:
     raise TypeError(f'There is no distribution over {space}.')
 
 
-def from_output(space: gym.Space, output: tf.Tensor) -> Distribution:
+def from_output(
+    space: gym.Space, output: tf.Tensor, mask: tf.Tensor | None = None
+) -> Distribution:
     """The distribution that the output of a network describes.
 
     Args:
         space: Space of the actions.
         output: Tensor `[..., output_size(space)]`: for a box the means and
             then the logarithms of the standard deviations, else logits.
+        mask: For logits, which of them are of what is possible.
     """
     output = tf.ensure_shape(output, [*output.shape[:-1], output_size(space)])
+    if mask is not None:
+        output = tf.where(mask, output, IMPOSSIBLE)
     match space:
         case gym.spaces.Box():
             return Gaussian(*tf.split(output, 2, -1))

@@ -1,10 +1,10 @@
 """Passes over the rows of a rollout in random order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from agents.tools import layout, nested
-from agents.tools.graph import random
+from agents.tools.graph import loops, random
 from agents.tools.graph.backend import tf
 
 Metrics = dict[str, tf.Tensor]
@@ -12,7 +12,6 @@ Metrics = dict[str, tf.Tensor]
 
 def train(
     minibatch_step: Callable[[Any], Metrics],
-    names: Sequence[str],
     rows: Any,
     batch_size: int,
     epochs: int,
@@ -26,7 +25,6 @@ def train(
 
     Args:
         minibatch_step: Changes variables by a minibatch and returns numbers.
-        names: Their names.
         rows: Nest of tensors `[row, ...]`.
         batch_size: Rows of a minibatch, a divisor of their number.
         epochs: How often to go through all rows at most.
@@ -42,39 +40,22 @@ def train(
     size = nested.flatten(rows)[0].shape[0]
     count = size // batch_size
 
-    def named(means: tf.Tensor) -> Metrics:
-        return dict(zip(names, tf.unstack(means), strict=True))
-
-    def epoch_step(epoch: tf.Tensor, _: Any, __: Any) -> tuple:
+    def epoch_step(epoch: tf.Tensor) -> Metrics:
         order = random.permutation(key + tf.stack([0, epoch]), size)
         shuffled = [tf.gather(matrix, order) for matrix in matrices]
 
-        def numbered_step(number: tf.Tensor, sums: tf.Tensor) -> tuple:
-            minibatch = columns.unpack(
-                [_rows(x, number * batch_size, batch_size) for x in shuffled]
-            )
-            metrics = minibatch_step(minibatch)
-            return number + 1, sums + tf.stack(
-                [metrics[name] for name in names]
-            )
+        def numbered_step(number: tf.Tensor) -> Metrics:
+            begin = number * batch_size
+            some = [_rows(x, begin, batch_size) for x in shuffled]
+            return minibatch_step(columns.unpack(some))
 
-        _, sums = tf.while_loop(
-            lambda number, _: number < count,
-            numbered_step,
-            [tf.constant(0), tf.zeros(len(names))],
-            parallel_iterations=1,
-        )
-        means = sums / count
-        stopped = tf.constant(False) if stop is None else stop(named(means))
-        return epoch + 1, stopped, means
+        sums = loops.add_up(numbered_step, count)
+        return nested.map(lambda x: x / count, sums)
 
-    done, _, means = tf.while_loop(
-        lambda epoch, stopped, _: (epoch < epochs) & ~stopped,
-        epoch_step,
-        [tf.constant(0), tf.constant(False), tf.zeros(len(names))],
-        parallel_iterations=1,
+    done, means = loops.repeat(
+        epoch_step, epochs, stop or (lambda means: tf.constant(False))
     )
-    return {**named(means), 'epochs': tf.cast(done, tf.float32)}
+    return {**means, 'epochs': tf.cast(done, tf.float32)}
 
 
 def _rows(matrix: tf.Tensor, begin: tf.Tensor, count: int) -> tf.Tensor:

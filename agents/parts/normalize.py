@@ -7,6 +7,7 @@ import gymnasium as gym
 from agents.parts import moments, returns
 from agents.tools import nested, spaces
 from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
 
 
 class StreamingNormalize(tf.Module):
@@ -21,6 +22,7 @@ class StreamingNormalize(tf.Module):
         center: Whether to subtract the mean.
         scale: Whether to divide by the standard deviation.
         clip: Limit of the absolute result, or None.
+        ranks: Those whose values the statistics are of, equally many of each.
     """
 
     def __init__(
@@ -29,9 +31,11 @@ class StreamingNormalize(tf.Module):
         center: bool = True,
         scale: bool = True,
         clip: float | None = 10.0,
+        ranks: Communicator = ALONE,
     ):
         super().__init__()
         self._center, self._scale, self._clip = center, scale, clip
+        self._ranks = ranks
         zeros = tf.zeros(shape, tf.float64)
         self._count = tf.Variable(tf.zeros((), tf.float64), trainable=False)
         self._mean = tf.Variable(zeros, trainable=False)
@@ -80,9 +84,12 @@ class StreamingNormalize(tf.Module):
         Chan, Golub and LeVeque 1979, Updating formulae and a pairwise
         algorithm for computing sample variances.
         """
-        mean, variance = moments.mean_and_variance(value, self._mean.shape)
+        mean, variance = moments.mean_and_variance(
+            value, self._mean.shape, self._ranks
+        )
         rank = value.shape.rank - mean.shape.rank
-        new = tf.constant(value.shape[:rank].num_elements(), tf.float64)
+        count = self._ranks.size * value.shape[:rank].num_elements()
+        new = tf.constant(count, tf.float64)
         total = self._count + new
         delta = mean - self._mean
         between = delta**2 * self._count / total
@@ -93,11 +100,6 @@ class StreamingNormalize(tf.Module):
             (self._count, new),
         ):
             variable.assign_add(tf.where(sound, change, tf.zeros_like(change)))
-
-    def reset(self) -> None:
-        """Forget all values."""
-        for variable in (self._count, self._mean, self._squares):
-            variable.assign(tf.zeros_like(variable))
 
     def summary(self) -> dict[str, tf.Tensor]:
         """The statistics by name, for logging."""
@@ -111,13 +113,20 @@ class NormalizeObserv(tf.Module):
         space: Space of the observations.
         enabled: Whether to normalize at all.
         clip: Limit of the absolute result.
+        ranks: Those whose observations the statistics are of.
     """
 
-    def __init__(self, space: gym.Space, enabled: bool, clip: float):
+    def __init__(
+        self,
+        space: gym.Space,
+        enabled: bool,
+        clip: float,
+        ranks: Communicator = ALONE,
+    ):
         super().__init__()
         self._specs = spaces.specs(space)
         self._normalizers = {
-            name: StreamingNormalize(spec.shape, clip=clip)
+            name: StreamingNormalize(spec.shape, clip=clip, ranks=ranks)
             for name, spec in self._named(self._specs).items()
             if enabled and spec.dtype == 'float32'
         }
@@ -154,14 +163,22 @@ class NormalizeReward(tf.Module):
         enabled: Whether to scale at all.
         discount: Discount of the reward a step later.
         clip: Limit of the absolute result.
+        ranks: Those whose rewards the statistics are of.
     """
 
     def __init__(
-        self, num_agents: int, enabled: bool, discount: float, clip: float
+        self,
+        num_agents: int,
+        enabled: bool,
+        discount: float,
+        clip: float,
+        ranks: Communicator = ALONE,
     ):
         super().__init__()
         self._enabled, self._discount = enabled, discount
-        self._statistics = StreamingNormalize((), center=False, clip=clip)
+        self._statistics = StreamingNormalize(
+            (), center=False, clip=clip, ranks=ranks
+        )
         self._past = tf.Variable(tf.zeros(num_agents), trainable=False)
 
     def update(

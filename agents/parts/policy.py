@@ -1,12 +1,26 @@
 """The way from an observation to an action."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from agents.parts import distributions, normalize, sequences
+from agents.parts import distributions, masks, normalize, sequences
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
+
+
+class Inputs(NamedTuple):
+    """Observations as a policy and a critic take them.
+
+    Attributes:
+        visible: What networks see: normalized, and without a mask.
+        mask: Which choices are possible, `[..., choice]`, or () if there is no
+            mask.
+    """
+
+    visible: Any
+    mask: Any
 
 
 def define(
@@ -14,12 +28,17 @@ def define(
     observ_space: gym.Space,
     action_space: gym.Space,
     config: AttrDict,
+    ranks: Communicator = ALONE,
 ) -> 'Policy':
     """Make a policy with the normalizer that a configuration asks for."""
     normalizer = normalize.NormalizeObserv(
-        observ_space, config.normalize_observ, config.observ_clip
+        masks.visible_space(observ_space, action_space),
+        config.normalize_observ,
+        config.observ_clip,
+        ranks,
     )
-    return Policy(network, normalizer, action_space)
+    masked = masks.has_mask(observ_space, action_space)
+    return Policy(network, normalizer, action_space, masked)
 
 
 class Policy(tf.Module):
@@ -31,6 +50,7 @@ class Policy(tf.Module):
         network: Maps observations to `distributions.output_size` numbers.
         normalizer: Normalizes the observations.
         action_space: Space of the actions.
+        masked: Whether observations have a mask of the actions.
     """
 
     def __init__(
@@ -38,33 +58,60 @@ class Policy(tf.Module):
         network: Any,
         normalizer: normalize.NormalizeObserv,
         action_space: gym.Space,
+        masked: bool = False,
     ):
         super().__init__()
         self.network = network
         self.normalizer = normalizer
         self.action_space = action_space
+        self._masked = masked
+
+    def prepare(self, observ: Any) -> Inputs:
+        """Normalize observations `[..., *shape]` as environments return them.
+
+        The statistics that this is done by change by `adapt` alone.
+        """
+        visible, mask = masks.split(observ) if self._masked else (observ, ())
+        return Inputs(self.normalizer.transform(visible), mask)
+
+    def adapt(self, observ: Any, sound: tf.Tensor | bool = True) -> None:
+        """Add observations to the statistics, if they are sound."""
+        visible, _ = masks.split(observ) if self._masked else (observ, ())
+        self.normalizer.update(visible, sound)
 
     def step(
         self, observ: Any, state: Any
     ) -> tuple[distributions.Distribution, Any]:
         """The distributions for observations `[agent, ...]`.
 
+        Args:
+            observ: Observations as environments return them.
+            state: State of the network before the step.
+
         Returns:
             The distributions, and the state of the network for the next step.
         """
-        inputs = self.normalizer.transform(observ)
-        output, state = sequences.step(self.network, inputs, state)
-        return distributions.from_output(self.action_space, output), state
+        inputs = self.prepare(observ)
+        output, state = sequences.step(self.network, inputs.visible, state)
+        return self._define_distribution(output, inputs.mask), state
 
     def unroll(
-        self, inputs: Any, begins: tf.Tensor, state: Any
+        self, inputs: Inputs, begins: tf.Tensor, state: Any
     ) -> distributions.Distribution:
-        """The distributions for normalized observations `[time, agent, ...]`.
+        """The distributions for observations `[time, agent, ...]`.
 
         Args:
-            inputs: Observations that `normalizer` has transformed.
+            inputs: Observations that `prepare` has made ready.
             begins: Where an episode begins, `[time, agent]`.
             state: State of the network before the first step.
         """
-        output, _ = sequences.unroll(self.network, inputs, begins, state)
-        return distributions.from_output(self.action_space, output)
+        output, _ = sequences.unroll(
+            self.network, inputs.visible, begins, state
+        )
+        return self._define_distribution(output, inputs.mask)
+
+    def _define_distribution(
+        self, output: tf.Tensor, mask: Any
+    ) -> distributions.Distribution:
+        mask = mask if self._masked else None
+        return distributions.from_output(self.action_space, output, mask)

@@ -8,6 +8,7 @@ the value of the true successor, `next_value`.
 
 from agents.parts import moments
 from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
 
 
 def lambda_advantage(
@@ -114,9 +115,9 @@ def discounted_past(
     return tf.reverse(backward, [0])
 
 
-def normalized(advantage: tf.Tensor) -> tf.Tensor:
-    """Advantages with mean 0 and standard deviation 1."""
-    mean, variance = moments.mean_and_variance(advantage)
+def normalized(advantage: tf.Tensor, ranks: Communicator = ALONE) -> tf.Tensor:
+    """Advantages with mean 0 and standard deviation 1, over all ranks."""
+    mean, variance = moments.mean_and_variance(advantage, ranks=ranks)
     distance = tf.cast(advantage, tf.float64) - mean
     return tf.cast(distance / (tf.sqrt(variance) + 1e-8), tf.float32)
 

@@ -26,14 +26,16 @@ def is_sound(values: Iterable[tf.Tensor]) -> tf.Tensor:
     return tf.reduce_max([0, *largest]) < _LIMIT_BITS
 
 
-def first_unsound(leaves: Iterable[np.ndarray]) -> tuple[int, int, int]:
+def first_unsound(
+    leaves: Iterable[np.ndarray],
+) -> tuple[int, int, int] | None:
     """Where the first value that is not sound is.
 
     Args:
         leaves: Arrays `[time, agent, ...]` in the order of what happens.
 
     Returns:
-        The time, the number of the leaf and the agent.
+        The time, the number of the leaf and the agent; None if all are sound.
     """
     places = []
     for number, leaf in enumerate(leaves):
@@ -41,4 +43,4 @@ def first_unsound(leaves: Iterable[np.ndarray]) -> tuple[int, int, int]:
             wrong = ~(np.abs(leaf) < LIMIT)
         for time, agent, *_ in np.argwhere(wrong)[:1].tolist():
             places.append((time, number, agent))
-    return min(places)
+    return min(places, default=None)

@@ -1,123 +1,29 @@
 """Experiments, as functions that return their settings.
 
-A configuration names an environment and an algorithm and says what differs
-from the defaults, which stand once, in the functions `ppo` and `reinforce`.
-Run one of these by name, or one of your own by file:
+A config names an environment and an algorithm and says what differs from the
+defaults, which docs/settings.md lists and `settings.py` defines. Run one of
+these by name, or one of your own by file:
 
     python -m agents.scripts.train --config=pendulum
     python -m agents.scripts.train --config=my_configs.py:my_experiment
+
+With `--settings` this prints all settings of a config instead.
 """
 
 from typing import Any
 
+from agents.scripts.settings import define_config
 from agents.tools.attr_dict import AttrDict
-
-
-def default() -> AttrDict:
-    """Settings that all algorithms share, with their units."""
-    return AttrDict(
-        # The environment: a name for gymnasium.make or a function that makes
-        # one; called with the settings of env_kwargs.
-        env='CartPole-v1',
-        env_kwargs={},
-        # Steps after which an episode is cut off, where the environment does
-        # not do so earlier.
-        max_length=1000,
-        # What becomes of observations beyond the bounds of their space:
-        # 'ignore', 'clip' or 'error'. Some spaces promise too much.
-        observ_bounds='ignore',
-        # Number of environments that step together.
-        num_agents=8,
-        # Number of worker processes; None is one per core.
-        num_workers=None,
-        # Seconds until a worker that does not answer is given up.
-        worker_timeout=60.0,
-        # How many times in all, for each start of the command, a worker that
-        # died, hangs or whose environment failed is started anew; the episodes
-        # under way are truncated. With 0, such a failure ends the run.
-        worker_restarts=0,
-        # Seed of everything random.
-        seed=0,
-        # Training steps, of all agents together, without evaluation.
-        steps=1_000_000,
-        # Steps of each agent between two updates.
-        update_every=256,
-        # Training steps, of all agents together, between two evaluations.
-        eval_every=50_000,
-        # Episodes in an evaluation, each in an environment of its own.
-        eval_episodes=10,
-        # Evaluations between two checkpoints.
-        checkpoint_every=1,
-        # Networks, by name in agents.scripts.networks or as a function; None
-        # chooses by the space of actions. Sizes of their layers.
-        network=None,
-        policy_layers=[64, 64],
-        value_layers=[64, 64],
-        recurrent_units=64,
-        convolution_filters=[16, 32],
-        activation='tanh',
-        # Scale of the weights before the actions, and the deviation of
-        # continuous actions at the beginning.
-        init_output_factor=0.01,
-        init_std=1.0,
-        # Adam: step size, that for the value if it differs, its schedule
-        # ('constant' or 'linear' to zero), and the largest norm of a gradient.
-        learning_rate=3e-4,
-        value_learning_rate=None,
-        learning_rate_schedule='constant',
-        gradient_clip=0.5,
-        adam_epsilon=1e-5,
-        # Discount of the reward a step later, and the weight of longer returns.
-        discount=0.99,
-        gae_lambda=0.95,
-        normalize_advantage=True,
-        # Normalization by running statistics, and limits of the results in
-        # standard deviations.
-        normalize_observ=True,
-        observ_clip=10.0,
-        normalize_reward=True,
-        reward_clip=10.0,
-        # How far a value may move in an update, or None.
-        value_clip=None,
-    )
 
 
 def ppo(**settings: Any) -> AttrDict:
     """Proximal policy optimization, see agents/algorithms/ppo."""
-    return _define(
-        settings,
-        algorithm='ppo',
-        # Passes over a rollout, and rows of a minibatch.
-        update_epochs=10,
-        batch_size=64,
-        # What keeps the policy near the old one: 'clip' with the range of the
-        # probability ratio, or 'penalty' on the divergence in nats with its
-        # target, its first weight, and where the cutoff begins (in targets)
-        # and how steep it is.
-        surrogate='clip',
-        clip_range=0.2,
-        kl_target=0.01,
-        kl_init_penalty=1.0,
-        kl_cutoff_factor=2.0,
-        kl_cutoff_coef=1000.0,
-        # Divergence in nats after which the remaining epochs are left out.
-        kl_stop=None,
-        # Weight of the entropy in the loss.
-        entropy_bonus=0.0,
-    )
+    return define_config('ppo', **settings)
 
 
 def reinforce(**settings: Any) -> AttrDict:
     """REINFORCE with a value baseline, see agents/algorithms/reinforce."""
-    return _define(
-        settings,
-        algorithm='reinforce',
-        gae_lambda=0.97,
-        # Passes over a rollout and rows of a minibatch for the value.
-        value_epochs=10,
-        value_batch_size=64,
-        entropy_bonus=0.0,
-    )
+    return define_config('reinforce', **settings)
 
 
 def mujoco(env: str, **settings: Any) -> AttrDict:
@@ -131,11 +37,6 @@ def mujoco(env: str, **settings: Any) -> AttrDict:
         'eval_every': 100_000,
     }
     return ppo(env=env, **{**defaults, **settings})
-
-
-def _define(settings: dict, **defaults: Any) -> AttrDict:
-    """The defaults with an experiment's settings; unknown ones are refused."""
-    return AttrDict({**default(), **defaults}).copy(**settings)
 
 
 def debug() -> AttrDict:

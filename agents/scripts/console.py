@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import shutil
 import sys
 import threading
 import time
@@ -34,6 +35,11 @@ class Console:
         self._ended = threading.Event()
         self._ticker: threading.Thread | None = None
 
+    @property
+    def width(self) -> int | None:
+        """How many columns the terminal has; None if it is no terminal."""
+        return shutil.get_terminal_size().columns if self._terminal else None
+
     def __enter__(self) -> 'Console':
         if self._terminal:
             self._ticker = threading.Thread(target=self._tick, daemon=True)
@@ -47,9 +53,13 @@ class Console:
 
     def say(self, topic: str, text: str) -> None:
         """Print a line that stays."""
+        self.print(f'{topic:<11}{text}')
+
+    def print(self, text: str) -> None:
+        """Print lines that stay, as they are."""
         with self._lock:
             self._erase()
-            self._print(f'{topic:<11}{text}\n')
+            self._print(f'{text}\n')
 
     def live(self, topic: str, text: str) -> None:
         """Print a line that the next one replaces; not without a terminal."""

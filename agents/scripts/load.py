@@ -7,11 +7,11 @@ import gymnasium as gym
 import numpy as np
 
 from agents.parts import distributions, policy, sequences
-from agents.scripts import networks, settings, utility
+from agents.scripts import config_file, networks, trust, utility
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
-from agents.tools.graph import bounds, random, state, weights
+from agents.tools.graph import bounds, random, state
 from agents.tools.graph.backend import tf
 
 
@@ -39,12 +39,13 @@ def load(
             come one at a time.
     """
     directory = pathlib.Path(directory)
-    unused = settings.ENV, settings.KWARGS
-    saved = settings.restored(config, directory, unused=unused)
+    saved = config_file.restore_config(
+        config, directory, unused=trust.MAY_NAME_CODE
+    )
     observ_space, action_space = utility.load_spaces(directory)
-    both = networks.define(observ_space, action_space, saved)
-    loaded = policy.define(both.policy, observ_space, action_space, saved)
-    variables = weights.named_variables({'algo': {'policy': loaded}})
+    made = networks.define(observ_space, action_space, saved)
+    loaded = policy.define(made.policy, observ_space, action_space, saved)
+    variables = utility.name_policy(loaded)
     saver = utility.define_saver(variables, directory, partial=True)
     if saver.restore(checkpoint) is None:
         raise errors.ConfigError(f'There is no checkpoint in {directory} yet.')

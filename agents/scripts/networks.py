@@ -7,8 +7,8 @@ Keras models, one for the policy and one for the value:
 
     def linear(observ_space, action_space, config):
         size = distributions.output_size(action_space)
-        policy = keras.Sequential([Flatten(observ_space), Dense(size)])
-        value = keras.Sequential([Flatten(observ_space), Dense(1)])
+        policy = keras.Sequential([layers.Flatten(observ_space), Dense(size)])
+        value = keras.Sequential([layers.Flatten(observ_space), Dense(1)])
         return Networks(policy, value)
 
 The models map a batch of normalized observations to numbers: to those that
@@ -16,16 +16,24 @@ describe a distribution over actions, see `agents.parts.distributions`, and to
 the value. A model that remembers has an attribute `state_size` and maps
 (observations, state) to (numbers, state), see `agents.parts.sequences`. Models
 are applied as for inference, so that Dropout, for one, does nothing.
+
+Those here are composed of an encoder by the space of the observations, a memory
+or none, and a head by the space of the actions. Each can be replaced:
+
+    def with_my_encoder(observ_space, action_space, config):
+        return compose(observ_space, action_space, config, encoder=my_encoder)
+
+where `my_encoder` has the arguments and the result of `define_encoder`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
 
-from agents.algorithms.on_policy import Networks
-from agents.parts import distributions, sequences
+from agents.algorithms.algorithm import Networks
+from agents.parts import distributions, layers, masks, sequences
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import keras, tf
@@ -34,38 +42,92 @@ from agents.tools.graph.backend import keras, tf
 STATISTICS = 'moving_mean', 'moving_variance'
 
 
+def define_encoder(
+    observ_space: gym.Space, sizes: list[int], config: AttrDict
+) -> keras.layers.Layer:
+    """Make what turns observations into a vector.
+
+    Convolutions where there are images, also within a Dict or Tuple, and then
+    dense layers.
+
+    Args:
+        observ_space: Space of the observations.
+        sizes: Sizes of the dense layers.
+        config: Settings.
+    """
+    return keras.Sequential(
+        [
+            layers.Encoder(observ_space, config.convolution_filters),
+            *layers.dense(sizes, config.activation),
+        ]
+    )
+
+
+def define_gru(config: AttrDict) -> keras.layers.Layer:
+    """Make a memory, a gated recurrent unit."""
+    return keras.layers.GRUCell(config.recurrent_units)
+
+
+def define_head(
+    action_space: gym.Space, config: AttrDict
+) -> keras.layers.Layer:
+    """Make what turns a vector into numbers that describe a distribution.
+
+    For boxes of actions their means, the deviation of each being a weight of
+    its own, else a logit for each choice.
+    """
+    factor = config.init_output_factor
+    if isinstance(action_space, gym.spaces.Box):
+        size = math.prod(spaces.shape(action_space))
+        return layers.GaussianHead(size, factor, config.init_std)
+    return layers.output(distributions.output_size(action_space), factor)
+
+
+def compose(
+    observ_space: gym.Space,
+    action_space: gym.Space,
+    config: AttrDict,
+    encoder: Callable[..., Any] = define_encoder,
+    memory: Callable[..., Any] | None = None,
+    head: Callable[..., Any] = define_head,
+) -> Networks:
+    """Make the networks for the policy and the value, which share nothing.
+
+    Args:
+        observ_space: Space of the observations.
+        action_space: Space of the actions.
+        config: Settings.
+        encoder: Makes the encoder of a network, see `define_encoder`.
+        memory: Makes a memory, see `define_gru`; None if nothing is remembered.
+        head: Makes the head of the policy, see `define_head`.
+    """
+
+    def join(sizes: list[int], define_last: Callable[[], Any]) -> keras.Model:
+        first = encoder(observ_space, sizes, config)
+        if memory is None:
+            return keras.Sequential([first, define_last()])
+        return layers.Recurrent(first, memory(config), define_last())
+
+    return Networks(
+        join(config.policy_layers, lambda: head(action_space, config)),
+        join(config.value_layers, lambda: layers.output(1)),
+    )
+
+
 def feed_forward_gaussian(
     observ_space: gym.Space, action_space: gym.Space, config: AttrDict
 ) -> Networks:
-    """Separate dense layers; the deviation of an action is a weight of its own.
-
-    For boxes of actions.
-    """
+    """Without memory, for boxes of actions."""
     _require_actions(action_space, [gym.spaces.Box], 'feed_forward_categorical')
-    policy = [
-        Flatten(observ_space),
-        *_dense_layers(config.policy_layers, config.activation),
-        GaussianHead(math.prod(spaces.shape(action_space)), config),
-    ]
-    return Networks(keras.Sequential(policy), _value(observ_space, config))
+    return compose(observ_space, action_space, config)
 
 
 def feed_forward_categorical(
     observ_space: gym.Space, action_space: gym.Space, config: AttrDict
 ) -> Networks:
-    """Separate dense layers; logits for each choice.
-
-    For discrete, multi-discrete and multi-binary actions.
-    """
+    """Without memory, for discrete, multi-discrete and multi-binary actions."""
     _require_actions(action_space, COUNTED, 'feed_forward_gaussian')
-    policy = [
-        Flatten(observ_space),
-        *_dense_layers(config.policy_layers, config.activation),
-        _output(
-            distributions.output_size(action_space), config.init_output_factor
-        ),
-    ]
-    return Networks(keras.Sequential(policy), _value(observ_space, config))
+    return compose(observ_space, action_space, config)
 
 
 def recurrent_gaussian(
@@ -73,8 +135,7 @@ def recurrent_gaussian(
 ) -> Networks:
     """Like `feed_forward_gaussian` with a gated recurrent unit."""
     _require_actions(action_space, [gym.spaces.Box], 'recurrent_categorical')
-    head = GaussianHead(math.prod(spaces.shape(action_space)), config)
-    return _recurrent(observ_space, head, config)
+    return compose(observ_space, action_space, config, memory=define_gru)
 
 
 def recurrent_categorical(
@@ -82,37 +143,16 @@ def recurrent_categorical(
 ) -> Networks:
     """Like `feed_forward_categorical` with a gated recurrent unit."""
     _require_actions(action_space, COUNTED, 'recurrent_gaussian')
-    size = distributions.output_size(action_space)
-    head = _output(size, config.init_output_factor)
-    return _recurrent(observ_space, head, config)
+    return compose(observ_space, action_space, config, memory=define_gru)
 
 
 def convolutional_categorical(
     observ_space: gym.Space, action_space: gym.Space, config: AttrDict
 ) -> Networks:
-    """Separate convolutions over an image of bytes, then dense layers.
-
-    Of 3×3 pixels each, for small images `[height, width, channel]`.
-    """
+    """Like `feed_forward_categorical`, and insists on an image of bytes."""
     _require_actions(action_space, COUNTED, 'feed_forward_gaussian')
-    _require_image(observ_space)
-    size = distributions.output_size(action_space)
-    return Networks(
-        keras.Sequential(
-            [
-                *_convolutions(config.convolution_filters),
-                *_dense_layers(config.policy_layers, config.activation),
-                _output(size, config.init_output_factor),
-            ]
-        ),
-        keras.Sequential(
-            [
-                *_convolutions(config.convolution_filters),
-                *_dense_layers(config.value_layers, config.activation),
-                _output(1, 1.0),
-            ]
-        ),
-    )
+    _require_image(observ_space, config)
+    return compose(observ_space, action_space, config)
 
 
 NETWORKS = {
@@ -133,111 +173,22 @@ COUNTED = [
 ]
 
 
-class Flatten(keras.layers.Layer):
-    """Joins the leaves of observations to a vector, choices as one-hot."""
-
-    def __init__(self, space: gym.Space):
-        super().__init__()
-        self._space = space
-
-    def call(self, observ: Any) -> tf.Tensor:
-        parts = [
-            self._flat(space, leaf)
-            for space, leaf in zip(
-                _leaf_spaces(self._space), nested.flatten(observ), strict=True
-            )
-        ]
-        return tf.concat(parts, -1) if len(parts) > 1 else parts[0]
-
-    def _flat(self, space: gym.Space, leaf: tf.Tensor) -> tf.Tensor:
-        match space:
-            # Sequential models of Keras turn what they are given into floats.
-            case gym.spaces.Discrete():
-                return tf.one_hot(tf.cast(leaf, tf.int32), int(space.n))
-            case gym.spaces.MultiDiscrete():
-                leaf = tf.reshape(leaf, [leaf.shape[0], -1])
-                leaf = tf.cast(leaf, tf.int32)
-                counts = space.nvec.reshape(-1).tolist()
-                columns = tf.unstack(leaf, axis=-1)
-                pairs = zip(columns, counts, strict=True)
-                return tf.concat([tf.one_hot(*pair) for pair in pairs], -1)
-        leaf = tf.cast(leaf, tf.float32)
-        if space.dtype == 'uint8':
-            leaf = leaf / 255
-        return tf.reshape(leaf, [leaf.shape[0], math.prod(leaf.shape[1:])])
-
-
-class Convolution(keras.layers.Layer):
-    """Applies filters to every 3×3 pixels of images, and rectifies.
-
-    As a product of matrices, since that of XLA for the processor takes a
-    hundred times as long within a program.
-    """
-
-    def __init__(self, filters: int):
-        super().__init__()
-        (self._dense,) = _dense_layers([filters], 'relu')
-
-    def call(self, image: tf.Tensor) -> tf.Tensor:
-        height, width = image.shape[1] - 2, image.shape[2] - 2
-        shifted = [
-            image[:, row : row + height, column : column + width]
-            for row in range(3)
-            for column in range(3)
-        ]
-        return self._dense(tf.concat(shifted, -1))
-
-
-class GaussianHead(keras.layers.Layer):
-    """Means from a dense layer, logarithms of deviations from a weight."""
-
-    def __init__(self, size: int, config: AttrDict):
-        super().__init__()
-        self._mean = _output(size, config.init_output_factor)
-        self._log_std = self.add_weight(
-            shape=(size,),
-            initializer=keras.initializers.Constant(math.log(config.init_std)),
-            name='log_std',
-        )
-
-    def call(self, features: tf.Tensor) -> tf.Tensor:
-        mean = self._mean(features)
-        log_std = tf.convert_to_tensor(self._log_std)
-        return tf.concat([mean, tf.broadcast_to(log_std, mean.shape)], -1)
-
-
-class Recurrent(keras.Model):
-    """Dense layers, a gated recurrent unit, and an output layer."""
-
-    def __init__(
-        self,
-        observ_space: gym.Space,
-        layers: list[int],
-        head: keras.layers.Layer,
-        config: AttrDict,
-    ):
-        super().__init__()
-        self.state_size = config.recurrent_units
-        self._features = keras.Sequential(
-            [Flatten(observ_space), *_dense_layers(layers, config.activation)]
-        )
-        self._cell = keras.layers.GRUCell(config.recurrent_units)
-        self._head = head
-
-    def call(
-        self, observ: Any, state: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        output, (state,) = self._cell(self._features(observ), [state])
-        return self._head(output), state
-
-
 def define(
     observ_space: gym.Space,
     action_space: gym.Space,
     config: AttrDict,
     value_device: str | None = None,
 ) -> Networks:
-    """Build the networks that a configuration names, their weights seeded."""
+    """Build the networks that a configuration names, their weights seeded.
+
+    Args:
+        observ_space: Space of the observations; of a mask in it, the networks
+            are told nothing.
+        action_space: Space of the actions.
+        config: Settings.
+        value_device: Where the network for the value is to be.
+    """
+    observ_space = masks.visible_space(observ_space, action_space)
     function = config.network
     if function is None:
         box = isinstance(action_space, gym.spaces.Box)
@@ -317,64 +268,13 @@ def _build(
         )
 
 
-def _recurrent(
-    observ_space: gym.Space, head: keras.layers.Layer, config: AttrDict
-) -> Networks:
-    value_head = _output(1, 1.0)
-    return Networks(
-        Recurrent(observ_space, config.policy_layers, head, config),
-        Recurrent(observ_space, config.value_layers, value_head, config),
-    )
-
-
-def _value(observ_space: gym.Space, config: AttrDict) -> keras.Model:
-    layers = _dense_layers(config.value_layers, config.activation)
-    return keras.Sequential([Flatten(observ_space), *layers, _output(1, 1.0)])
-
-
-def _dense_layers(
-    sizes: list[int], activation: str
-) -> list[keras.layers.Layer]:
-    return [
-        keras.layers.Dense(
-            size,
-            activation,
-            kernel_initializer=keras.initializers.Orthogonal(math.sqrt(2)),
-        )
-        for size in sizes
-    ]
-
-
-def _convolutions(filters: list[int]) -> list[keras.layers.Layer]:
-    return [
-        keras.layers.Rescaling(1 / 255),
-        *[Convolution(count) for count in filters],
-        keras.layers.Flatten(),
-    ]
-
-
-def _output(size: int, factor: float) -> keras.layers.Layer:
-    initializer = keras.initializers.Orthogonal(factor)
-    return keras.layers.Dense(size, kernel_initializer=initializer)
-
-
-def _leaf_spaces(space: gym.Space) -> list[gym.Space]:
-    """The spaces of the leaves of an observation, in the order of `nested`."""
-    match space:
-        case gym.spaces.Dict():
-            parts = [space[key] for key in sorted(space.spaces)]
-            return [leaf for part in parts for leaf in _leaf_spaces(part)]
-        case gym.spaces.Tuple():
-            return [leaf for part in space for leaf in _leaf_spaces(part)]
-    return [space]
-
-
-def _require_image(space: gym.Space) -> None:
-    image = isinstance(space, gym.spaces.Box) and space.dtype == 'uint8'
-    if not image or len(spaces.shape(space)) != 3:
+def _require_image(space: gym.Space, config: AttrDict) -> None:
+    filters = config.convolution_filters
+    if not any(layers.is_image(s, filters) for s in layers.leaf_spaces(space)):
         raise errors.ConfigError(
             'The network is for images of bytes, [height, width, channel], '
-            f"not {space}; use 'feed_forward_categorical'."
+            f'large enough for {len(filters)} convolutions, and there is none '
+            f"in {space}; use 'feed_forward_categorical'."
         )
 
 

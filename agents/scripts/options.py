@@ -1,4 +1,4 @@
-"""Options of commands, none of which is taken for another."""
+"""Parses the options of commands and refuses those that there are not."""
 
 import argparse
 import difflib
@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def add_set(self) -> None:
-        """Add the option that replaces settings, see `settings.override`."""
+        """Add the option that replaces settings, see `overrides`."""
         self.add_argument(
             '--set',
             action='append',
@@ -50,8 +50,9 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             '--env_processes',
             action='store_true',
-            default=True,
-            help='step environments in worker processes (the default)',
+            default=None,
+            help='step environments in worker processes (the default unless a '
+            'step takes only some microseconds)',
         )
         self.add_argument(
             '--noenv_processes',

@@ -76,7 +76,10 @@ def make(config: AttrDict, native: bool = False) -> Plan:
 
 
 def _updates_together(rollout: int, updates: int) -> int:
-    """A divisor of the number of updates that makes a call worth its while."""
+    """Find how many updates a call comprises: a divisor of their number.
+
+    It is the largest with which the call does not take long.
+    """
     most = max(1, CALL_STEPS // rollout)
     return max(
         n for n in range(1, updates + 1) if n <= most and not updates % n
@@ -84,7 +87,7 @@ def _updates_together(rollout: int, updates: int) -> int:
 
 
 def describe(config: AttrDict, plan: Plan) -> str:
-    """Say it as a sentence."""
+    """Say in a line what a training consists of."""
     updates = plan.steps // plan.rollout
     return (
         f'{config.num_agents} agents × {config.update_every} steps → update of '

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from agents.scripts import settings, utility
+from agents.scripts import config_file, utility
 from agents.tools import errors
 from agents.tools.runs import files, progress
 
@@ -59,7 +59,7 @@ def locked(directory: str | pathlib.Path) -> Iterator[None]:
 
 def is_run(directory: pathlib.Path) -> bool:
     """Whether a directory holds a run; other contents are refused."""
-    if os.path.lexists(directory / settings.CONFIG_FILE):
+    if os.path.lexists(directory / config_file.CONFIG_FILE):
         return True
     with contextlib.suppress(OSError):  # Then there is nothing yet.
         names = sorted({*os.listdir(directory)} - {LOCK})
@@ -67,8 +67,8 @@ def is_run(directory: pathlib.Path) -> bool:
         if others:
             raise errors.ConfigError(
                 f'{directory} holds {", ".join(others[:5])} but no '
-                f'{settings.CONFIG_FILE}, so that it is no run to go on with. '
-                'Put that back, or choose another --timestamp.'
+                f'{config_file.CONFIG_FILE}, so that it is no run to go on '
+                'with. Put that back, or choose another --timestamp.'
             )
     return False
 
@@ -84,13 +84,17 @@ def is_trained(directory: pathlib.Path) -> bool:
     """
     there = {
         name: os.path.lexists(directory / name)
-        for name in (settings.CONFIG_FILE, utility.SPACES, utility.CHECKPOINTS)
+        for name in (
+            config_file.CONFIG_FILE,
+            utility.SPACES,
+            utility.CHECKPOINTS,
+        )
     }
     trained = there[utility.CHECKPOINTS] or _has_results(directory)
     missing = [
         name
         for name, evidence in (
-            (settings.CONFIG_FILE, trained or there[utility.SPACES]),
+            (config_file.CONFIG_FILE, trained or there[utility.SPACES]),
             (utility.SPACES, trained),
         )
         if evidence and not there[name]

@@ -1,387 +1,397 @@
-"""Configurations by name, by file, from the command line and on the disk."""
+"""All settings: the default, kind, unit and meaning of each.
 
-import functools
-import importlib.util
-import inspect
-import io
-import os
-import pathlib
-import re
-import sys
-import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+From this table come the defaults of `configs`, what `checks` refuses, what
+`--settings` prints and docs/settings.md. A new setting is an entry of a group,
+and the settings of a new algorithm are a group in ALGORITHM_GROUPS.
+"""
+
+import copy
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
-import cloudpickle
-import ruamel.yaml
-
-from agents.scripts import checks, configs, env_setup
-from agents.tools import errors
+from agents.scripts import kinds
+from agents.scripts.kinds import Kind
 from agents.tools.attr_dict import AttrDict
-from agents.tools.runs import files
+from agents.tools.envs import wrappers
 
-CONFIG_FILE = 'config.yaml'
+# Names that Keras and `networks.py` know, which cannot be asked for them
+# without importing TensorFlow.
+ACTIVATIONS = (
+    'celu', 'elu', 'exponential', 'gelu', 'glu', 'hard_shrink',
+    'hard_sigmoid', 'hard_silu', 'hard_swish', 'hard_tanh', 'leaky_relu',
+    'linear', 'log_sigmoid', 'log_softmax', 'mish', 'relu', 'relu6', 'selu',
+    'sigmoid', 'silu', 'soft_shrink', 'softmax', 'softplus', 'softsign',
+    'sparse_plus', 'sparse_sigmoid', 'sparsemax', 'squareplus', 'swish',
+    'tanh', 'tanh_shrink', 'threshold',
+)  # fmt: skip
+NETWORKS = (
+    'feed_forward_gaussian',
+    'feed_forward_categorical',
+    'recurrent_gaussian',
+    'recurrent_categorical',
+    'convolutional_categorical',
+)
 
-# Settings that the sizes of what a run saves follow from, or how it counts
-# updates; some only where another setting begins with one of some texts, as
-# that of a function does with <.
-ALWAYS = 'algorithm', ('',)
-NATIVE = 'env', (env_setup.NATIVE,)
-SIZES = {
-    'algorithm': ALWAYS,
-    'network': ALWAYS,
-    'num_agents': ALWAYS,
-    'update_every': ALWAYS,
-    'normalize_observ': ALWAYS,
-    'policy_layers': ALWAYS,
-    'value_layers': ALWAYS,
-    'recurrent_units': ('network', ('recurrent_', '<')),
-    'convolution_filters': ('network', ('convolutional_', '<')),
-    'env': NATIVE,
-    'eval_episodes': NATIVE,
+# Units, as a user counts.
+ALL_STEPS = 'steps of all agents'
+AGENT_STEPS = 'steps of each agent'
+DEVIATIONS = 'standard deviations'
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A setting.
+
+    Attributes:
+        default: Value of a config that does not say otherwise.
+        kind: Which values it may have.
+        meaning: What it is for, in a line.
+        unit: What its number counts, if it counts something.
+    """
+
+    default: Any
+    kind: Kind
+    meaning: str
+    unit: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Settings that belong together.
+
+    Attributes:
+        title: What they are about.
+        settings: The settings by name.
+        defaults: Defaults of settings of other groups that an algorithm has
+            instead of theirs.
+    """
+
+    title: str
+    settings: Mapping[str, Setting]
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+ENVIRONMENTS = Group(
+    'Environments',
+    {
+        'env': Setting(
+            'CartPole-v1',
+            kinds.ENVIRONMENT,
+            'Environment by Id, module:Id or native:Id, or a class or '
+            'function that makes it',
+        ),
+        'env_kwargs': Setting(
+            {},
+            kinds.NAMED_VALUES,
+            'Keyword arguments that the environment is made with',
+        ),
+        'max_length': Setting(
+            1000,
+            kinds.COUNT,
+            'Longest episode; the environment may end it earlier',
+            AGENT_STEPS,
+        ),
+        'observ_bounds': Setting(
+            'ignore',
+            kinds.one_of('ignore', *wrappers.BoundObserv.CHOICES),
+            'What to do with observations beyond the bounds of their space',
+        ),
+        'num_agents': Setting(
+            8,
+            kinds.COUNT,
+            'Size of the batch that is stepped together',
+            'environments',
+        ),
+        'num_workers': Setting(
+            None,
+            kinds.COUNT_OR_NONE,
+            'How many workers host the environments; None is one per core',
+            'processes',
+        ),
+        'worker_timeout': Setting(
+            60.0,
+            kinds.POSITIVE,
+            'Time after which a worker that does not answer is given up',
+            'seconds',
+        ),
+        'worker_restarts': Setting(
+            0,
+            kinds.COUNT_OR_ZERO,
+            'How often in all failed workers are started anew, their episodes '
+            'truncated; the next failure ends the run',
+            'times',
+        ),
+    },
+)
+
+SCHEDULE = Group(
+    'Training',
+    {
+        'seed': Setting(0, kinds.SEED, 'Seed of everything random'),
+        'steps': Setting(
+            1_000_000,
+            kinds.COUNT,
+            'Length of the training, without evaluation',
+            ALL_STEPS,
+        ),
+        'update_every': Setting(
+            256,
+            kinds.COUNT,
+            'Length of a rollout, which ends with an update',
+            AGENT_STEPS,
+        ),
+        'eval_every': Setting(
+            50_000,
+            kinds.COUNT,
+            'Length of the training between two evaluations',
+            ALL_STEPS,
+        ),
+        'eval_episodes': Setting(
+            10,
+            kinds.COUNT,
+            'Size of an evaluation; each has an environment of its own',
+            'episodes',
+        ),
+        'checkpoint_every': Setting(
+            1,
+            kinds.COUNT,
+            'Distance from one checkpoint to the next',
+            'evaluations',
+        ),
+    },
+)
+
+NETWORK = Group(
+    'Networks',
+    {
+        'network': Setting(
+            None,
+            kinds.one_of(*NETWORKS, or_none=True, or_function=True),
+            'Name in networks.py or a function; None chooses by the actions',
+        ),
+        'policy_layers': Setting(
+            [64, 64],
+            kinds.COUNTS,
+            'Sizes of the dense layers of the policy',
+            'units',
+        ),
+        'value_layers': Setting(
+            [64, 64],
+            kinds.COUNTS,
+            'Sizes of the dense layers of the value',
+            'units',
+        ),
+        'recurrent_units': Setting(
+            64, kinds.COUNT, 'Size of the layer of a recurrent network', 'units'
+        ),
+        'convolution_filters': Setting(
+            [16, 32],
+            kinds.COUNTS,
+            'Sizes of the convolutions of a convolutional network',
+            'filters',
+        ),
+        'activation': Setting(
+            'tanh',
+            kinds.one_of(*ACTIVATIONS, or_function=True),
+            'Activation of the hidden layers',
+        ),
+        'init_output_factor': Setting(
+            0.01,
+            kinds.WEIGHT,
+            'Scale of the weights before the actions, at the beginning',
+        ),
+        'init_std': Setting(
+            1.0,
+            kinds.POSITIVE,
+            'Standard deviation of continuous actions, at the beginning',
+        ),
+    },
+)
+
+LEARNING = Group(
+    'Learning',
+    {
+        'learning_rate': Setting(3e-4, kinds.POSITIVE, 'Step size of Adam'),
+        'value_learning_rate': Setting(
+            None,
+            kinds.POSITIVE_OR_NONE,
+            'Step size for the value; None is learning_rate',
+        ),
+        'learning_rate_schedule': Setting(
+            'constant',
+            kinds.one_of('constant', 'linear'),
+            'How step sizes change; linear falls to zero',
+        ),
+        'gradient_clip': Setting(
+            0.5,
+            kinds.POSITIVE_OR_NONE,
+            'Largest norm of a gradient; None is no limit',
+        ),
+        'adam_epsilon': Setting(
+            1e-5,
+            kinds.POSITIVE,
+            'What Adam adds to the divisor of a gradient',
+        ),
+        'discount': Setting(
+            0.99,
+            kinds.FRACTION,
+            'Weight of a reward that is one step later',
+        ),
+        'gae_lambda': Setting(
+            0.95, kinds.FRACTION, 'Weight of longer returns in advantages'
+        ),
+        'normalize_advantage': Setting(
+            True,
+            kinds.FLAG,
+            'Whether to normalize the advantages of each rollout',
+        ),
+        'value_clip': Setting(
+            None,
+            kinds.POSITIVE_OR_NONE,
+            'How far an update may move a value; None is no limit',
+        ),
+    },
+)
+
+NORMALIZATION = Group(
+    'Normalization by running statistics',
+    {
+        'normalize_observ': Setting(
+            True, kinds.FLAG, 'Whether to normalize observations'
+        ),
+        'observ_clip': Setting(
+            10.0,
+            kinds.POSITIVE_OR_NONE,
+            'Largest normalized observation; None is no limit',
+            DEVIATIONS,
+        ),
+        'normalize_reward': Setting(
+            True, kinds.FLAG, 'Whether to normalize rewards'
+        ),
+        'reward_clip': Setting(
+            10.0,
+            kinds.POSITIVE_OR_NONE,
+            'Largest normalized reward; None is no limit',
+            DEVIATIONS,
+        ),
+    },
+)
+
+SHARED_GROUPS = ENVIRONMENTS, SCHEDULE, NETWORK, LEARNING, NORMALIZATION
+
+# Settings of several algorithms, but not of all.
+ENTROPY_BONUS = Setting(0.0, kinds.WEIGHT, 'Weight of the entropy in the loss')
+
+ALGORITHM_GROUPS = {
+    'ppo': Group(
+        'Proximal policy optimization',
+        {
+            'update_epochs': Setting(
+                10, kinds.COUNT, 'How often a rollout is learnt from', 'passes'
+            ),
+            'batch_size': Setting(
+                64, kinds.COUNT, 'Size of a minibatch', 'rows'
+            ),
+            'surrogate': Setting(
+                'clip',
+                kinds.one_of('clip', 'penalty'),
+                'What keeps the policy near the old one: clip limits the '
+                'ratio of their probabilities, penalty their divergence',
+            ),
+            'clip_range': Setting(
+                0.2,
+                kinds.POSITIVE,
+                'How far a ratio may be from 1, with surrogate=clip',
+            ),
+            'kl_target': Setting(
+                0.01,
+                kinds.POSITIVE,
+                'Divergence to aim at, with surrogate=penalty',
+                'nats',
+            ),
+            'kl_init_penalty': Setting(
+                1.0,
+                kinds.WEIGHT,
+                'First weight of the divergence, with surrogate=penalty',
+            ),
+            'kl_cutoff_factor': Setting(
+                2.0,
+                kinds.WEIGHT,
+                'Divergence where the cutoff begins, with surrogate=penalty',
+                'kl_targets',
+            ),
+            'kl_cutoff_coef': Setting(
+                1000.0,
+                kinds.WEIGHT,
+                'How steep the cutoff is, with surrogate=penalty',
+            ),
+            'kl_stop': Setting(
+                None,
+                kinds.POSITIVE_OR_NONE,
+                'Divergence that ends the passes early; None is never',
+                'nats',
+            ),
+            'entropy_bonus': ENTROPY_BONUS,
+        },
+    ),
+    'reinforce': Group(
+        'REINFORCE with a value baseline',
+        {
+            'value_epochs': Setting(
+                10,
+                kinds.COUNT,
+                'How often the value learns from a rollout',
+                'passes',
+            ),
+            'value_batch_size': Setting(
+                64, kinds.COUNT, 'Size of a minibatch for the value', 'rows'
+            ),
+            'entropy_bonus': ENTROPY_BONUS,
+        },
+        defaults={'gae_lambda': 0.97},
+    ),
 }
 
-# Settings that may name code; all others are looked up among what there is.
-ENV, KWARGS = 'env', 'env_kwargs'
 
-# Limits for files that may come from strangers.
-MAX_BYTES = 50_000
-MAX_VALUES = 5_000
-MAX_DEPTH = 10
-
-
-def find_config(name: str) -> Callable[[], AttrDict]:
-    """Find a function of `configs.py`, or of a file as `file.py:function`."""
-    if ':' in name:
-        file, _, function = name.rpartition(':')
-        return functools.partial(_call, _find_in_file(file, function), file)
-    known = config_names()
-    if name not in known:
-        raise errors.ConfigError(
-            f'There is no config {name!r}{errors.nearest(name, known)} There '
-            f'are {", ".join(known)}; your own is --config=file.py:function.'
-        )
-    return getattr(configs, name)
-
-
-def config_names() -> list[str]:
-    """The experiments of `configs.py`."""
-    return [
-        name
-        for name, value in vars(configs).items()
-        if getattr(value, '__module__', None) == configs.__name__
-        and name != 'default'
-        and not inspect.signature(value).parameters  # Which helpers have.
-    ]
-
-
-def override(config: AttrDict, settings: Sequence[str]) -> AttrDict:
-    """Replace values of a configuration by `key=value` texts.
-
-    A value is read as YAML and has to be one that the setting may have.
-    """
-    changes = {}
-    for setting in settings:
-        key, equals, text = setting.partition('=')
-        if not equals:
-            raise errors.ConfigError(
-                f'Expected --set key=value, not --set {setting}.'
-            )
-        errors.require_known('setting', key, sorted(config))
-        value = _parse(text, f'The value of {key}')
-        changes[key] = checks.parse_value(key, value, config[key])
-    return config.copy(**changes)
-
-
-def save_config(
-    config: Mapping[str, Any], directory: str | pathlib.Path
-) -> None:
-    """Write a configuration as plain values.
-
-    A function, such as that of an environment, is written as a text that
-    names it, in angle brackets; it cannot be read back.
-    """
-    text = _dumped({key: _plain(value) for key, value in config.items()})
-    path = pathlib.Path(directory) / CONFIG_FILE
-    files.write_changed(path, f'{text}\n'.encode())
-
-
-def require_plain(config: Mapping[str, Any]) -> None:
-    """Refuse values that `save_config` cannot write."""
-    for key, value in config.items():
-        try:
-            _plain(value)
-        except errors.ConfigError as error:
-            raise errors.ConfigError(f'{error} It is {key!r}.') from None
-
-
-def load_config(directory: pathlib.Path) -> AttrDict:
-    """Read the values that `save_config` wrote; runs no code."""
-    path = pathlib.Path(directory) / CONFIG_FILE
-    if not os.path.lexists(path):
-        raise errors.ConfigError(
-            f'There is no {path}. Expected the directory of a run, which is '
-            'named <timestamp>-<config>.'
-        )
-    try:
-        text = files.read(path, MAX_BYTES).decode()
-    except UnicodeDecodeError as error:
-        raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
-    values = _parse(text, str(path))
-    if not isinstance(values, dict):
-        raise errors.ConfigError(f'{path} does not hold settings.')
-    return AttrDict(values)
-
-
-def restored(
-    config: AttrDict | None,
-    directory: pathlib.Path,
-    changes: Sequence[str] = (),
-    unused: Sequence[str] = (),
-) -> AttrDict:
-    """A configuration with the values that a run was started with.
-
-    Functions, which are not saved, are taken from the configuration. Other
-    names of code, such as of a module to be imported, count only where the
-    configuration has the same, since a file may come from a stranger.
+def list_groups(algorithm: Any) -> list[Group]:
+    """List the groups of settings that an algorithm has.
 
     Args:
-        config: The configuration, or None for the defaults.
-        directory: Directory of the run.
-        changes: Texts `key=value` that belong to the configuration.
-        unused: Settings that are not going to be used, whatever they are.
+        algorithm: Its name. Of what is no algorithm there are the groups that
+            all of them share, since the name may come from any file.
     """
-    saved = load_config(directory)
-    config = checks.defaults(saved) if config is None else config
-    given = override(config, changes) if changes else config
-    values = {}
-    for key, value in _known(saved, config, directory).items():
-        own = _plain(given[key])
-        if has_function(value):
-            trusted, value = has_function(own), given[key]
-        else:
-            trusted = value == own or not _may_name_code(key, value)
-        if trusted:
-            values[key] = value
-        elif key not in unused:
-            raise errors.ConfigError(_distrust(key, saved[key], own, directory))
-    return config.copy(**values)
+    if algorithm not in list(ALGORITHM_GROUPS):
+        return list(SHARED_GROUPS)
+    kind = kinds.one_of(*ALGORITHM_GROUPS)
+    name = Setting(algorithm, kind, 'Algorithm that learns')
+    group = ALGORITHM_GROUPS[algorithm]
+    settings = {'algorithm': name, **group.settings}
+    return [*SHARED_GROUPS, dataclasses.replace(group, settings=settings)]
 
 
-def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
-    """Refuse to go on with settings that do not fit what a run has saved."""
-    saved = load_config(directory)
-    for key, (other, texts) in SIZES.items():
-        old, new = saved.get(key), _plain(config[key])
-        others = saved.get(other), _plain(config[other])
-        matters = any(str(value).startswith(texts) for value in others)
-        if matters and key in saved and old != new:
-            raise errors.ConfigError(
-                f'{directory} has learnt with {key}={old}, which what it saved '
-                f'depends on, so that it cannot go on with {key}={new}. Leave '
-                f'{key} as it was, or begin a new run.'
-            )
+def find_defaults(algorithm: Any) -> AttrDict:
+    """Look up the defaults of the settings that an algorithm has."""
+    defaults: dict[str, Any] = {}
+    for group in list_groups(algorithm):
+        for name, setting in group.settings.items():
+            defaults[name] = setting.default
+        defaults.update(group.defaults)
+    # Lists and dictionaries of a config are its own, to be changed at will.
+    return AttrDict(copy.deepcopy(defaults))
 
 
-def has_function(value: Any) -> bool:
-    """Whether a saved value stands for a function, or a part of it does."""
-    if isinstance(value, (dict, list)):
-        parts = value.values() if isinstance(value, dict) else value
-        return any(has_function(part) for part in parts)
-    return isinstance(value, str) and value.startswith('<function ')
+def define_config(algorithm: str, /, **changes: Any) -> AttrDict:
+    """Make a config of the defaults and what differs from them.
 
-
-def _may_name_code(key: str, value: Any) -> bool:
-    """Whether a value could lead to a module, a file or an address.
-
-    An environment of Gymnasium is a name in its registry, but with a colon a
-    module to be imported; and what its arguments are taken for is unknown, so
-    that they may be numbers and single words only.
+    Settings that the algorithm does not have are refused.
     """
-    if isinstance(value, (dict, list)):
-        parts = value.values() if isinstance(value, dict) else value
-        return any(_may_name_code(key, part) for part in parts)
-    if not isinstance(value, str):
-        return False
-    if key == KWARGS:
-        return re.fullmatch(r'[\w-]*', value) is None
-    return key == ENV and ':' in value.removeprefix(env_setup.NATIVE)
+    return find_defaults(algorithm).copy(**changes)
 
 
-def _distrust(key: str, value: Any, own: Any, directory: pathlib.Path) -> str:
-    if has_function(value):
-        cure = 'Give the config that defines it, as --config=file.py:function.'
-    else:
-        cure = (
-            'If you trust it, ask for it as well: '
-            f"--set '{key}={_dumped(value, True)}'."
-        )
-    return (
-        f'The setting {key!r} of {directory} is {value!r}, which may run code '
-        f'and cannot be trusted in a file; yours is {own!r}. {cure}'
-    )
-
-
-def _find_in_file(file: str, name: str) -> Callable[[], AttrDict]:
-    path = pathlib.Path(file)
-    if not path.exists():
-        raise errors.ConfigError(
-            f'There is no file {file!r} to take {name!r} from.'
-        )
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise errors.ConfigError(f'{file!r} is not a Python file.')
-    module = importlib.util.module_from_spec(spec)
-    # Its classes and functions are sent to workers by value, since those could
-    # not import it under this name, and so without what else it imports.
-    sys.modules[spec.name] = module
-    cloudpickle.register_pickle_by_value(module)
-    sys.path.insert(0, str(path.parent.resolve()))  # As if it were run.
-    if re.search(r'^\s*(import|from) (keras|tensorflow)\b', _text(path), re.M):
-        importlib.import_module('agents.tools.graph.backend')  # Sets them up.
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise _raised(path, error) from error
-    names = [key for key, value in vars(module).items() if callable(value)]
-    if name not in names:
-        raise errors.ConfigError(
-            f'There is no function {name!r} in {file}'
-            f'{errors.nearest(name, names)}'
-        )
-    return getattr(module, name)
-
-
-def _text(path: pathlib.Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError):  # Told when it is run.
-        return ''
-
-
-def _call(function: Callable[[], AttrDict], file: str) -> AttrDict:
-    """Call a function of a user's file, whose mistakes are told as such."""
-    try:
-        config = function()
-    except errors.UserError:
-        raise
-    except Exception as error:
-        raise _raised(pathlib.Path(file), error) from error
-    if not isinstance(config, AttrDict):
-        raise errors.ConfigError(
-            f'{file} returned {config!r} where settings were expected, such as '
-            'those from agents.configs.ppo().'
-        )
-    return config
-
-
-def _raised(path: pathlib.Path, error: Exception) -> errors.ConfigError:
-    lines = [
-        f' in line {frame.lineno}'
-        for frame in traceback.extract_tb(error.__traceback__)
-        if pathlib.Path(frame.filename) == path.absolute()
-    ]
-    where = lines[-1] if lines else ''
-    return errors.ConfigError(
-        f'{path} raised {type(error).__name__}{where}: {error}'
-    )
-
-
-def _known(saved: AttrDict, config: AttrDict, directory: pathlib.Path) -> dict:
-    """Check the settings of a file against those that there are."""
-    unknown = sorted(set(saved) - set(config))
-    if unknown:
-        raise errors.ConfigError(
-            f'{directory / CONFIG_FILE} has settings that this version does '
-            f'not know: {", ".join(unknown)}.'
-        )
-    return {
-        key: value
-        if has_function(value)
-        else checks.parse_value(key, value, config[key])
-        for key, value in saved.items()
-    }
-
-
-def _plain(value: Any) -> Any:
-    if callable(value):
-        module = getattr(value, '__module__', '?')
-        return f'<function {module}.{getattr(value, "__qualname__", value)}>'
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)  # Of a subclass, such as NumPy's float64.
-    if value is None:
-        return value
-    raise errors.ConfigError(
-        f'A setting has to be a plain value or a function, not {value!r}.'
-    )
-
-
-def _parse(text: str, source: str) -> Any:
-    """Read YAML that holds nothing but plain values."""
-    try:
-        _require_small(_yaml().parse(text), source)
-        value = _yaml().load(text)
-    except ruamel.yaml.error.YAMLError as error:
-        problem = getattr(error, 'problem', None) or str(error).splitlines()[0]
-        raise errors.ConfigError(
-            f'{source} is not plain YAML: {problem}.'
-        ) from error
-    except errors.ConfigError:
-        raise
-    except (TypeError, ValueError) as error:  # Such as a list for a key.
-        raise errors.ConfigError(
-            f'{source} is not plain YAML: {error}.'
-        ) from error
-    _require_plain(value, source)
-    return value
-
-
-def _require_small(
-    events: Iterable[ruamel.yaml.events.Event], source: str
-) -> None:
-    """Look through a text before anything is made of it."""
-    depth = 0
-    for count, event in enumerate(events):
-        depth += isinstance(event, ruamel.yaml.events.CollectionStartEvent)
-        depth -= isinstance(event, ruamel.yaml.events.CollectionEndEvent)
-        if depth > MAX_DEPTH or count > MAX_VALUES:
-            raise errors.ConfigError(f'{source} is too deep or too large.')
-        if isinstance(event, ruamel.yaml.events.AliasEvent):
-            raise errors.ConfigError(f'{source} has an alias, *{event.anchor}.')
-        if getattr(event, 'tag', None):
-            raise errors.ConfigError(f'{source} has a tag, {event.tag}.')
-
-
-def _require_plain(value: Any, source: str) -> None:
-    if isinstance(value, dict):
-        for key, part in value.items():
-            if not isinstance(key, str):
-                raise errors.ConfigError(f'{source} has a key {key!r}.')
-            _require_plain(part, source)
-    elif isinstance(value, list):
-        for part in value:
-            _require_plain(part, source)
-    elif isinstance(value, int) and value.bit_length() > 63:
-        raise errors.ConfigError(f'{source} holds a number beyond 64 bits.')
-    elif not (value is None or isinstance(value, (bool, int, float, str))):
-        raise errors.ConfigError(
-            f'{source} holds a {type(value).__name__}, which is not plain.'
-        )
-
-
-def _dumped(value: Any, in_one_line: bool | None = None) -> str:
-    yaml, text = _yaml(), io.StringIO()
-    yaml.default_flow_style = in_one_line
-    yaml.dump(value, text)
-    return text.getvalue().removesuffix('...\n').strip()
-
-
-def _yaml() -> ruamel.yaml.YAML:
-    yaml = ruamel.yaml.YAML(typ='safe', pure=True)
-    yaml.sort_base_mapping_type_on_output = False
-    return yaml
+SETTINGS = {
+    name: setting
+    for algorithm in ALGORITHM_GROUPS
+    for group in list_groups(algorithm)
+    for name, setting in group.settings.items()
+}

@@ -63,8 +63,9 @@ class Status:
             doing, shown = 'compiling', 'compiling'
             if activity == 'eval':
                 self.say('eval', 'tracing and compiling')
-        # An update must not be left half done, unless nothing is lost by it.
-        hold = activity == 'train' and not first
+        # An update must not be left half done, unless nothing is lost by it;
+        # and TensorFlow, interrupted while it writes, raises anything.
+        hold = activity == 'checkpoint' or (activity == 'train' and not first)
         where = f'{self._position(self._step)}  {shown}'
         with (
             self.signals.during(doing, hold),

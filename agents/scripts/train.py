@@ -21,14 +21,19 @@ if __name__ == '__main__':  # Before what takes long to import.
 
 from agents import tools
 from agents.scripts import (
+    batches,
     checks,
+    config_file,
+    config_names,
     console,
     env_setup,
     interrupts,
     options,
+    overrides,
     plan,
     run_directory,
     settings,
+    settings_text,
     utility,
 )
 from agents.scripts.status import Status
@@ -48,7 +53,7 @@ REPORTING_SHARE = 0.02
 def train(
     config: AttrDict,
     logdir: str | pathlib.Path | None = None,
-    env_processes: bool = True,
+    env_processes: bool | None = None,
     say: console.Console | None = None,
     signals: interrupts.Interrupts | None = None,
     began: float | None = None,
@@ -59,7 +64,8 @@ def train(
         config: Settings, from a function of `agents.scripts.configs`.
         logdir: Directory of this run, for checkpoints and results; a run that
             it holds is resumed. By default nothing is written.
-        env_processes: Whether environments have processes of their own.
+        env_processes: Whether environments have processes of their own; by
+            default where that is quicker.
         say: Where to tell what is going on, by default nowhere.
         signals: Where signals are heard, by default nowhere.
         began: Time at which the run began, by `time.perf_counter`.
@@ -111,7 +117,7 @@ def require_valid(config: AttrDict) -> None:
 def _train(
     config: AttrDict,
     logdir: str | pathlib.Path | None,
-    env_processes: bool,
+    env_processes: bool | None,
     status: Status,
     began: float,
 ) -> Generator['Score', None, None]:
@@ -122,17 +128,17 @@ def _train(
     )
     with contextlib.ExitStack() as stack:
         begun = False
+        # Environments may change the working directory.
+        logdir = pathlib.Path(logdir).absolute() if logdir else None
         if logdir:
-            # Environments may change the working directory.
-            logdir = pathlib.Path(logdir).absolute()
-            settings.require_plain(config)
+            config_file.require_plain(config)
             stack.enter_context(run_directory.locked(logdir))
             checkpoints.clear_up(logdir / utility.CHECKPOINTS)
             trained = run_directory.is_trained(logdir)
-            begun = not trained and (logdir / settings.CONFIG_FILE).exists()
+            begun = not trained and (logdir / config_file.CONFIG_FILE).exists()
             if trained:
-                settings.require_same_sizes(config, logdir)
-        envs = _start(config, env_processes, logdir, status, restarts)
+                config_file.require_same_sizes(config, logdir)
+        envs = batches.start(config, env_processes, logdir, status, restarts)
         for env in envs:
             stack.callback(env.close)
             status.signals.call(env.cancel)
@@ -150,7 +156,7 @@ def _train(
             an environment that does not work leaves or changes any.
             """
             if logdir and not loop.records:
-                settings.save_config(config, logdir)
+                config_file.save_config(config, logdir)
                 utility.save_spaces(envs[0], logdir)
                 loop.records = stack.enter_context(
                     utility.define_records(logdir, loop.clock())
@@ -171,16 +177,24 @@ def _train(
         if int(loop.step) >= phases.last_step:
             status.complete(loop.clock())
             return
-        if not (loop.clock() and envs[0].compiled):
+        if not (loop.clock() and envs[0].native):
             graph.restart()
         status.begin(loop.clock())
-        yield from _run(loop, saver, status)
+        yield from _run(loop, saver, status, envs[0].native)
 
 
 def _run(
-    loop: 'Loop', saver: 'Saver | None', status: Status
+    loop: 'Loop', saver: 'Saver | None', status: Status, native: bool
 ) -> Generator['Score', None, None]:
-    """Run the loop; however that ends, what has been learnt is saved."""
+    """Run the loop; however that ends, what has been learnt is saved.
+
+    Args:
+        loop: The loop.
+        saver: Saves checkpoints.
+        status: Where to tell what is going on.
+        native: Whether checkpoints hold environments too. These have gone on
+            when something failed, so that the last checkpoint has to do.
+    """
     failure: BaseException | None = None
     try:
         for score in loop.run(saver, status.phases.last_step):
@@ -194,7 +208,7 @@ def _run(
     finally:
         status.signals.disarm()
         try:
-            if saver and loop.clock():
+            if saver and loop.clock() and not (failure and native):
                 saver.save(loop.clock())
         except errors.UserError as error:
             if failure is None:
@@ -203,62 +217,8 @@ def _run(
             status.say('checkpoint', str(error))
 
 
-def _start(
-    config: AttrDict,
-    env_processes: bool,
-    logdir: str | pathlib.Path | None,
-    status: Status,
-    restarts: Restarts,
-) -> list[Any]:
-    """Start the environments for training and for evaluation.
-
-    Their processes start while TensorFlow is imported, which takes longer.
-    Those of a resumed run go through other episodes than those of its start.
-    """
-    if env_setup.is_native(config):
-        status.say('tensorflow', 'importing')
-        utility.use_threads(config)
-        return utility.define_native_batch_envs(config)
-    constructor = env_setup.constructor(config)
-    session = utility.last_checkpoint(logdir) or 0
-    if env_processes:
-        counts = config.num_agents, config.eval_episodes
-        env_setup.require_descriptors(counts, config.num_workers)
-    envs = [
-        env_setup.start(
-            constructor,
-            count,
-            env_processes,
-            config.num_workers,
-            (config.seed, purpose, session),
-            config.worker_timeout,
-        )
-        for purpose, count in (
-            (env_setup.TRAIN, config.num_agents),
-            (env_setup.EVAL, config.eval_episodes),
-        )
-    ]
-    status.say('tensorflow', 'importing')
-    utility.use_threads(config)
-    batches = []
-    with contextlib.ExitStack() as stack:
-        for each in envs:
-            batch = tools.BatchEnv(
-                each, timeout=config.worker_timeout, restarts=restarts
-            )
-            batches.append(batch)
-            stack.callback(batch.close)
-        stack.pop_all()
-    if env_processes:
-        status.say(
-            'workers',
-            f'{len(envs[0])} for training and {len(envs[1])} for evaluation up',
-        )
-    return [tools.InGraphBatchEnv(batch) for batch in batches]
-
-
 def _define_loop(
-    graph: AttrDict,
+    graph: utility.SimulationGraph,
     config: AttrDict,
     status: Status,
     restarts: Restarts,
@@ -341,6 +301,8 @@ def _require_place(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
+    if given.settings:
+        return _print_settings(given)
     directory = None
     with (
         interrupts.Interrupts('saving') as signals,
@@ -409,8 +371,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='python -m agents.scripts.train',
         description='Train a policy.',
-        epilog=f'Configs: {", ".join(settings.config_names())}.',
-        settings=checks.SETTINGS,
+        epilog=f'Configs: {", ".join(config_names.list_configs())}.',
+        settings=settings.SETTINGS,
     )
     parser.add_argument(
         '--config',
@@ -427,6 +389,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument('--seed', type=int, help='seed of everything random')
     parser.add_set()
+    parser.add_argument(
+        '--settings',
+        action='store_true',
+        help='print all settings of the config with their meanings and end',
+    )
     parser.add_env_processes()
     given = parser.parse(arguments)
     # Environments may change the working directory.
@@ -440,19 +407,13 @@ def _open(
     stack: contextlib.ExitStack,
 ) -> tuple[pathlib.Path, AttrDict]:
     """The directory of the run and its settings, told on the terminal."""
-    config = written = settings.find_config(given.config)()
-    name = given.config.rpartition(':')[2]
-    overrides = [*given.set]
-    if given.seed is not None:
-        overrides.append(f'seed={given.seed}')
-    directory, resumed = None, False
-    if given.timestamp:
-        directory = given.home / f'{given.timestamp}-{name}'
-        resumed = run_directory.is_run(directory)
-    if directory and resumed:
-        config = settings.restored(config, directory, overrides)
-    changed = settings.override(config, overrides)
+    written = config_names.find_config(given.config)()
+    directory, resumed = _find_run(given)
+    config, changed = _change_settings(
+        given, written, directory if resumed else None
+    )
     require_valid(changed)
+    name = _config_name(given)
     if directory is None:
         directory = stack.enter_context(run_directory.claimed(given.home, name))
     terminal.say('agents', f'{name}: {_title(changed)}, seed {changed.seed}')
@@ -466,6 +427,52 @@ def _open(
             kept = f'{key}: {config[key]} as before, not {written[key]}'
             terminal.say('', f'{kept}; --set changes it')
     return directory, changed
+
+
+def _print_settings(given: argparse.Namespace) -> int:
+    """Print the settings that a training would have; returns the exit code."""
+    terminal = console.on_terminal()
+    try:
+        written = config_names.find_config(given.config)()
+        directory, resumed = _find_run(given)
+        _, changed = _change_settings(
+            given, written, directory if resumed else None
+        )
+        checks.require_settings(changed)
+        config_file.require_plain(changed)
+        terminal.print(settings_text.format_columns(changed, terminal.width))
+    except errors.UserError as error:
+        console.complain(str(error))
+        return 1
+    return 0
+
+
+def _find_run(
+    given: argparse.Namespace,
+) -> tuple[pathlib.Path | None, bool]:
+    """The directory that a timestamp names, and whether it holds a run."""
+    if not given.timestamp:
+        return None, False
+    directory = given.home / f'{given.timestamp}-{_config_name(given)}'
+    return directory, run_directory.is_run(directory)
+
+
+def _change_settings(
+    given: argparse.Namespace,
+    config: AttrDict,
+    run: pathlib.Path | None,
+) -> tuple[AttrDict, AttrDict]:
+    """Settings as a run that is resumed has them, and as they are changed."""
+    changes = [*given.set]
+    if given.seed is not None:
+        changes.append(f'seed={given.seed}')
+    if run:
+        config = config_file.restore_config(config, run, changes)
+    return config, overrides.apply(config, changes)
+
+
+def _config_name(given: argparse.Namespace) -> str:
+    return given.config.rpartition(':')[2]
 
 
 def _as_given(

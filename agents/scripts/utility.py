@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pathlib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ from agents.tools.graph import compile_cache
 from agents.tools.runs import checkpoints, files
 
 if TYPE_CHECKING:  # These import TensorFlow.
+    from agents.algorithms.algorithm import Algorithm
+    from agents.parts.policy import Policy
     from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
     from agents.tools.runs.records import Records
     from agents.tools.runs.saver import Saver
@@ -48,12 +49,12 @@ def define_batch_env(
 
 def use_threads(config: AttrDict) -> None:
     """Import TensorFlow and give its operations the threads that suit them."""
-    from agents.tools.graph import backend
+    from agents.tools.graph import devices
 
     # The policy and the value are learnt on threads of their own.
     cores = max(1, (os.cpu_count() or 1) // 2)
     rows = config.num_agents * config.update_every
-    backend.use_threads(cores if rows > MANY_ROWS else 1)
+    devices.use_threads(cores if rows > MANY_ROWS else 1)
 
 
 def define_native_batch_envs(config: AttrDict) -> list[Any]:
@@ -76,8 +77,8 @@ def define_simulation_graph(
     eval_env: Any,
     config: AttrDict,
     updates: int | None = None,
-) -> AttrDict:
-    """Build the algorithm of a configuration and the operations of its phases.
+) -> 'SimulationGraph':
+    """Build the algorithm of a configuration and what its phases need.
 
     Args:
         batch_env: Environments to train in, see `InGraphBatchEnv`.
@@ -85,53 +86,106 @@ def define_simulation_graph(
         config: Settings.
         updates: How many updates make one program with their rollouts, see
             `agents.tools.graph.simulation.training`.
-
-    Returns:
-        Dictionary of `algo`, the operations `train` and `eval` for a `Loop`,
-        the function `restart`, and the `variables` of a checkpoint by name.
     """
-    from agents.algorithms.actor import Actor
+    from agents.algorithms.algorithm import Task
     from agents.scripts import networks
-    from agents.tools.graph import episode_scores, simulation, weights
-    from agents.tools.graph.backend import SECOND_DEVICE, tf
+    from agents.tools.graph.devices import SECOND_DEVICE
 
     critic_device = SECOND_DEVICE if updates is None else None
     spaces = batch_env.observation_space, batch_env.action_space
-    algo = algorithms.find(config.algorithm)(
+    kind = algorithms.find(config.algorithm)
+    algo = kind(
         networks.define(*spaces, config, critic_device),
-        *spaces,
-        len(batch_env),
-        config,
-        critic_device,
+        Task(*spaces, len(batch_env), config, critic_device),
     )
-    actor = Actor(algo.policy, len(eval_env))
-    scores = episode_scores.EpisodeScores(len(batch_env))
-    train = simulation.training(
-        batch_env, algo, scores, config.update_every, updates
-    )
-    eval_scores = episode_scores.EpisodeScores(len(eval_env))
+    return SimulationGraph(algo, batch_env, eval_env, config, updates)
 
-    @tf.function(autograph=False, jit_compile=eval_env.compiled)
-    def evaluate() -> dict[str, tf.Tensor]:
-        simulation.evaluation(eval_env, actor, eval_scores, config.max_length)
-        return eval_scores.clear()
 
-    saved = {'algo': algo, 'scores': scores}
-    if batch_env.compiled:
-        saved.update(env=batch_env, eval_env=eval_env)
+class SimulationGraph:
+    """An algorithm in its environments, and the operations of the phases.
 
-    def restart() -> None:
-        batch_env.reset()
-        scores.restart()
-        algo.restart()
+    Attributes:
+        algo: The algorithm.
+        variables: What a checkpoint holds, by name. What only matters within a
+            rollout is left out, as checkpoints are written between them.
 
-    return AttrDict(
-        algo=algo,
-        train=lambda: _call(train, batch_env, algo.failure),
-        eval=lambda: _call(evaluate, eval_env),
-        restart=restart,
-        variables=weights.named_variables(saved),
-    )
+    Args:
+        algo: The algorithm.
+        batch_env: Environments to train in.
+        eval_env: Environments to evaluate in.
+        config: Settings.
+        updates: How many updates make one program with their rollouts.
+    """
+
+    def __init__(
+        self,
+        algo: 'Algorithm',
+        batch_env: Any,
+        eval_env: Any,
+        config: AttrDict,
+        updates: int | None,
+    ):
+        from agents.algorithms.actor import Actor
+        from agents.tools.graph import simulation
+        from agents.tools.graph.backend import tf
+        from agents.tools.graph.episode_scores import EpisodeScores
+
+        self.algo = algo
+        self._batch_env, self._eval_env = batch_env, eval_env
+        self._scores = EpisodeScores(len(batch_env))
+        self._train = simulation.training(
+            batch_env, algo, self._scores, config.update_every, updates
+        )
+        actor = Actor(algo.policy, len(eval_env))
+        eval_scores = EpisodeScores(len(eval_env))
+
+        @tf.function(autograph=False, jit_compile=eval_env.compiled)
+        def evaluate() -> dict[str, tf.Tensor]:
+            simulation.evaluation(
+                eval_env, actor, eval_scores, config.max_length
+            )
+            return eval_scores.clear()
+
+        self._evaluate = evaluate
+        self.variables = self._name_variables()
+
+    def train(self) -> dict[str, float]:
+        """Collect rollouts and learn from them; returns means for the log."""
+        return _call(self._train, self._batch_env, self.algo.failure)
+
+    def eval(self) -> dict[str, float]:
+        """Play an episode of each environment; returns means for the log."""
+        return _call(self._evaluate, self._eval_env)
+
+    def restart(self) -> None:
+        """Begin all episodes of the training anew."""
+        self._batch_env.reset()
+        self._scores.restart()
+        self.algo.restart()
+
+    def _name_variables(self) -> dict[str, Any]:
+        from agents.tools.graph import weights
+
+        transient = self.algo.transient()
+        parts = {'algo': self.algo, 'scores': self._scores}
+        if self._batch_env.native:
+            envs = {'env': self._batch_env, 'eval_env': self._eval_env}
+            transient = [transient, [env.transient() for env in envs.values()]]
+            parts.update(envs)
+        lost = weights.named_variables(transient, 'transient')
+        policy = name_policy(self.algo.policy)
+        others = [*lost.values(), *policy.values()]
+        return {**policy, **weights.named_variables(parts, others=others)}
+
+
+def name_policy(policy: 'Policy') -> dict[str, Any]:
+    """The variables of a policy by the names that they have in a checkpoint.
+
+    Whatever algorithm has learnt it, so that it can be loaded without.
+    """
+    from agents.tools.graph import weights
+
+    return weights.named_variables(policy, 'policy')
 
 
 def define_saver(
@@ -140,20 +194,11 @@ def define_saver(
     partial: bool = False,
     place: str | None = None,
 ) -> 'Saver':
-    """Make the saver of a run, see `agents.tools.runs.saver`.
-
-    What only matters within a rollout is left out, as checkpoints are written
-    between them.
-    """
+    """Make the saver of a run, see `agents.tools.runs.saver`."""
     from agents.tools.runs.saver import Saver
 
-    kept = {
-        name: variable
-        for name, variable in variables.items()
-        if not re.match(r'algo/(memory|log|kl|sound)(/|$)|\w+/seed$', name)
-    }
     directory = pathlib.Path(logdir) / CHECKPOINTS
-    return Saver(directory, kept, partial=partial, place=place)
+    return Saver(directory, variables, partial=partial, place=place)
 
 
 def last_checkpoint(logdir: Path | None) -> int | None:
@@ -201,14 +246,20 @@ def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
 def _call(
     operation: Callable[[], Mapping[str, Any]],
     batch_env: Any,
-    failure: Callable[[], Exception | None] = lambda: None,
+    find_failure: Callable[[], Exception | None] = lambda: None,
 ) -> dict[str, float]:
-    """Run an operation, or raise what went wrong within the graph."""
+    """Run an operation, or raise what went wrong within the graph.
+
+    Args:
+        operation: Returns numbers by name.
+        batch_env: The environments that it steps.
+        find_failure: Tells why to give up after it.
+    """
     from agents.tools.graph.backend import tf
 
-    raised = batch_env.failure()
-    if raised is not None:
-        raise raised
+    failure = batch_env.failure()
+    if failure is not None:
+        raise failure
     before = batch_env.seconds
     try:
         results = operation()
@@ -218,13 +269,13 @@ def _call(
             'have been removed; start again.'
         ) from error
     except Exception:
-        raised = batch_env.failure()
-        if raised is None:
+        failure = batch_env.failure()
+        if failure is None:
             raise
-        raise raised from None
-    reason = failure()
-    if reason is not None:
-        raise reason
+        raise failure from None
+    failure = find_failure()
+    if failure is not None:
+        raise failure
     numbers = {name: float(value) for name, value in results.items()}
     numbers['env_seconds'] = batch_env.seconds - before
     return numbers

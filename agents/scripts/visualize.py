@@ -24,11 +24,13 @@ import numpy as np
 import agents
 from agents import tools
 from agents.scripts import (
+    config_file,
+    config_names,
     console,
     env_setup,
     interrupts,
     options,
-    settings,
+    overrides,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -78,8 +80,8 @@ def visualize(
             f'There is nothing to play with num_agents={num_agents} and '
             f'num_episodes={num_episodes}.'
         )
-    config = settings.restored(config, logdir, changes)
-    resolved = settings.override(config, changes) if changes else config
+    config = config_file.restore_config(config, logdir, changes)
+    changed = overrides.apply(config, changes)
     with files.telling(outdir):
         outdir.mkdir(parents=True, exist_ok=True)
     files.clear_up(outdir)
@@ -87,15 +89,15 @@ def visualize(
     made = [shown / CURVE]
     print(made[0], flush=True)
     envs = env_setup.start(
-        env_setup.constructor(resolved, render_mode='rgb_array'),
+        env_setup.constructor(changed, render_mode='rgb_array'),
         num_agents,
         # Workers have no TensorFlow, which native environments need.
-        env_processes and not env_setup.is_native(resolved),
-        resolved.num_workers,
-        (resolved.seed, env_setup.VIDEO),
-        resolved.worker_timeout,
+        env_processes and not env_setup.is_native(changed),
+        changed.num_workers,
+        (changed.seed, env_setup.VIDEO),
+        changed.worker_timeout,
     )
-    batch_env = tools.BatchEnv(envs, timeout=resolved.worker_timeout)
+    batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
     # Libraries may swallow the exception that a signal raises, but not this.
     (signals or interrupts.Interrupts()).call(batch_env.cancel)
     with contextlib.closing(batch_env):
@@ -273,9 +275,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
     with interrupts.Interrupts() as signals:
         try:
-            config = (
-                settings.find_config(given.config)() if given.config else None
-            )
+            config = None
+            if given.config:
+                config = config_names.find_config(given.config)()
             visualize(
                 given.logdir,
                 given.outdir or given.logdir,

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from agents import algorithms
+from agents.algorithms import pieces
+from agents.algorithms.algorithm import Task
+from agents.algorithms.learner import Learner
 from agents.algorithms.on_policy import OnPolicy
 from agents.scripts import configs, networks
 from agents.tools.graph.backend import tf
@@ -17,14 +20,28 @@ OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTIONS = gym.spaces.Box(-1, 1, (2,), np.float32)
 
 
-class Recorder(OnPolicy):
+class Keeper(Learner):
     """Learns nothing and keeps the rollout."""
 
     rollout = None
 
-    def learn(self, rollout):
+    def update(self, rollout, key, learning_rate_scale):
         self.rollout = rollout
         return {}
+
+
+class Recorder(OnPolicy):
+    """Learns nothing and keeps the rollout."""
+
+    def __init__(self, networks, task):
+        policy = pieces.define_policy(networks, task)
+        critic = pieces.define_critic(networks, task, 12, 1)
+        critic.update = lambda rollout, key, learning_rate_scale: {}
+        super().__init__(policy, Keeper(), critic, task)
+
+    @property
+    def rollout(self):
+        return self.learner.rollout
 
 
 class Played(NamedTuple):
@@ -76,11 +93,12 @@ def settings():
 def define(settings):
     """A function that makes a small algorithm by its settings."""
 
-    def make(algorithm='ppo', kind=None, actions=ACTIONS, **changes):
+    def make(algorithm='ppo', kind=None, actions=ACTIONS, task=None, **changes):
         config = settings(algorithm, **changes)
         kind = kind or algorithms.find(algorithm)
-        both = networks.define(OBSERVS, actions, config)
-        return kind(both, OBSERVS, actions, AGENTS, config)
+        made = networks.define(OBSERVS, actions, config)
+        plain = Task(OBSERVS, actions, AGENTS, config)
+        return kind(made, plain._replace(**(task or {})))
 
     return make
 
@@ -122,7 +140,7 @@ def one_step(algo, rng, now, reward):
     inputs, state = (
         tf.constant(observ),
         tf.nest.map_structure(
-            lambda variable: variable.read_value(), algo._state
+            lambda variable: variable.read_value(), algo.collector._state
         ),
     )
     distribution, _ = algo.policy.step(inputs, state)

@@ -30,5 +30,7 @@ def test_only_acting_has_to_be_defined():
     assert algo.update() == {}
     assert algo.summary() == {}
     assert algo.failure() is None
+    assert algo.is_sound()
+    assert algo.transient() == []
     with pytest.raises(NotImplementedError):
         algo.perform(tf.zeros(3))

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from agents.algorithms import on_policy
+from agents.algorithms.learner import scale_advantage
 from agents.parts import returns, sequences
 from agents.tools import errors
-from agents.tools.graph import state
+from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import keras, tf
 from agents.tools.transition import Transition
 
@@ -18,15 +19,14 @@ each_kind = pytest.mark.parametrize('network', KINDS)
 
 def test_rollout_is_what_happened(recorder, play):
     algo = recorder(normalize_observ=False)
-    for number in range(2):
+    for number in (1, 2):
         played = play(algo)
         algo.update()
         rollout = algo.rollout
-        assert rollout.number == number
-        np.testing.assert_array_equal(rollout.observ, played.observ)
+        assert algo.collector.rollouts == number
+        np.testing.assert_array_equal(rollout.inputs.visible, played.observ)
         np.testing.assert_array_equal(rollout.begins, played.begins)
         np.testing.assert_array_equal(rollout.action, played.action)
-        assert algo.memory.length == 0
 
 
 @pytest.mark.parametrize('normalize', [False, True])
@@ -61,8 +61,13 @@ def test_advantages_and_returns(recorder, play, normalize):
 class ReadingCritic(tf.Module):
     """Finds the value of an observation in its first number."""
 
-    def evaluate(self, observ, begins, next_observ):
-        return observ[..., 0], next_observ[..., 0]
+    draws = 1
+
+    def advance(self, visible, begins, next_visible):
+        return visible[..., 0], next_visible[..., 0]
+
+    def update(self, rollout, key, learning_rate_scale):
+        return {}
 
 
 def test_lost_step_teaches_nothing_and_ends_at_the_last_good_one(recorder):
@@ -85,6 +90,7 @@ def test_lost_step_teaches_nothing_and_ends_at_the_last_good_one(recorder):
         gae_lambda=0.5,
         normalize_advantage=True,
     )
+    config = AttrDict(normalize_advantage=True)
     algo.critic = ReadingCritic()
     ones, no = tf.ones(4), tf.zeros(4, bool)
     for t in range(6):
@@ -102,7 +108,7 @@ def test_lost_step_teaches_nothing_and_ends_at_the_last_good_one(recorder):
     np.testing.assert_allclose(rollout.advantage[:, 0], expected, rtol=1e-6)
     np.testing.assert_allclose(rollout.returns[:, 0], value + expected)
     np.testing.assert_array_equal(rollout.begins[:, 0], [1, 0, 0, 1, 0, 0])
-    scaled = algo.policy_advantage(rollout).numpy()[:, 0]
+    scaled = scale_advantage(rollout, config).numpy()[:, 0]
     normalized = (expected - expected.mean()) / expected.std()
     np.testing.assert_allclose(scaled[~lost], normalized[~lost], rtol=1e-5)
     assert scaled[2] == 0
@@ -112,12 +118,12 @@ def test_statistics_change_between_rollouts_only(recorder, play):
     algo = recorder(observ_clip=100.0)
     first = play(algo)
     algo.update()
-    np.testing.assert_array_equal(algo.rollout.observ, first.observ)
+    np.testing.assert_array_equal(algo.rollout.inputs.visible, first.observ)
     second = play(algo)
     algo.update()
     seen = first.observ
     expected = (second.observ - seen.mean((0, 1))) / seen.std((0, 1))
-    np.testing.assert_allclose(algo.rollout.observ, expected, atol=1e-4)
+    np.testing.assert_allclose(algo.rollout.inputs.visible, expected, atol=1e-4)
 
 
 @each_kind
@@ -127,8 +133,9 @@ def test_learning_sees_the_probabilities_of_acting(recorder, play, network):
         played = play(algo)
         algo.update()
         rollout = algo.rollout
-        before = state.read(algo._first_state)
-        actions = algo.policy.unroll(rollout.observ, rollout.begins, before)
+        actions = algo.policy.unroll(
+            rollout.inputs, rollout.begins, rollout.state
+        )
         log_prob = actions.log_prob(rollout.action)
         np.testing.assert_allclose(log_prob, played.log_prob, atol=1e-6)
 
@@ -165,11 +172,11 @@ def test_restart_forgets_the_episodes_under_way(recorder, play, network):
     played = play(algo, anew=True)
     algo.update()
     rollout = algo.rollout
-    np.testing.assert_array_equal(rollout.observ, played.observ)
+    np.testing.assert_array_equal(rollout.inputs.visible, played.observ)
     assert rollout.begins[0].numpy().all()
     value, _ = sequences.unroll(
         algo.critic.network,
-        rollout.observ,
+        rollout.inputs.visible,
         rollout.begins,
         sequences.zero_state(algo.critic.network, 4),
     )
@@ -234,21 +241,18 @@ def test_summary_is_of_the_last_rollout(
         algo.update()
     agents = min(4, limit // 6)
     summary = algo.summary()
-    for name, expected in (
-        ('action', played.action),
-        ('reward', played.reward),
-    ):
-        np.testing.assert_array_equal(summary[name], expected[:, :agents])
+    np.testing.assert_array_equal(summary['action'], played.action[:, :agents])
+    np.testing.assert_array_equal(summary['reward'], played.reward)
     assert summary['observ'].shape == (6, agents, 3)
     assert summary['log_prob'].shape == (6, agents)
     assert summary['entropy'].shape == (6, agents)
     assert summary['mode'].shape == (6, agents, 2)
     np.testing.assert_array_equal(summary['returns'], algo.rollout.returns)
     count = sum(
-        keras.ops.size(w) for w in algo.policy.network.trainable_variables
+        keras.ops.size(w) for w in algo.critic.network.trainable_variables
     )
-    assert len(summary['weights/policy']) == count
-    assert len(summary['gradients/policy']) == count
+    assert len(summary['weights/value']) == count
+    assert len(summary['gradients/value']) == count
 
 
 def test_sizes_that_do_not_divide_are_named(define):

@@ -5,15 +5,14 @@ import numpy as np
 import pytest
 
 import agents
-from agents.algorithms.on_policy import MAX_SKIPPED
 from agents.algorithms.ppo import PPO
-from agents.parts import flat
+from agents.parts import flat, layers
+from agents.parts.adam import Adam
 from agents.parts.critic import Critic
-from agents.parts.optimizer import Optimizer
+from agents.parts.gradients import MAX_SKIPPED
 from agents.scripts import networks
 from agents.tools import errors
 from agents.tools.envs import mock_environment
-from agents.tools.graph import state
 from agents.tools.graph.backend import keras, tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')
@@ -50,17 +49,17 @@ def test_ratio_is_one_before_the_first_gradient_step(
 class Expectant(PPO):
     """Computes the gradient of a rollout before it is learnt from."""
 
-    def learn(self, rollout):
+    def _learn(self, rollout, chances):
         # With a ratio of 1 that of −E[Â ln π(a|s)].
         weights = [w.value for w in self.policy.network.trainable_variables]
         with tf.GradientTape() as tape:
             policy = self.policy.unroll(
-                rollout.observ, rollout.begins, state.read(self._first_state)
+                rollout.inputs, rollout.begins, rollout.state
             )
             log_prob = policy.log_prob(rollout.action)
             loss = -tf.reduce_mean(rollout.advantage * log_prob)
         self.expected = flat.concat(tape.gradient(loss, weights))
-        return super().learn(rollout)
+        return super()._learn(rollout, chances)
 
 
 @each_kind
@@ -77,10 +76,10 @@ def test_first_gradient_is_that_of_the_policy(define, play, network, surrogate):
     )
     for _ in range(2):
         play(algo)
-        mean = algo.optimizer.gradient()
+        mean = algo.summary()['gradients/policy']
         algo.update()
         # The running mean takes in a tenth of each gradient.
-        change = algo.optimizer.gradient() - 0.9 * mean
+        change = algo.summary()['gradients/policy'] - 0.9 * mean
         np.testing.assert_allclose(change, 0.1 * algo.expected, atol=1e-6)
 
 
@@ -185,12 +184,12 @@ def test_rewards_that_are_no_numbers_change_nothing_and_are_told(define, play):
     algo = define(update_epochs=10)
     play(algo)
     algo.update()
-    before = algo.optimizer.weights(), algo.critic.optimizer.weights()
+    before = algo.summary()
     play(algo, lambda now, action: np.full(4, np.nan))
     algo.update()
-    after = algo.optimizer.weights(), algo.critic.optimizer.weights()
-    for one, other in zip(before, after, strict=True):
-        np.testing.assert_array_equal(one, other)
+    after = algo.summary()
+    for name in ('weights/policy', 'weights/value'):
+        np.testing.assert_array_equal(before[name], after[name])
     assert 'Environment 0 returned the reward nan' in str(algo.failure())
 
 
@@ -199,12 +198,12 @@ def useless(monkeypatch):
     """Makes what an algorithm learns from useless, until it is undone."""
 
     def spoil(algo):
-        learn, nothing = algo.learn, tf.fill((6, 4), np.nan)
+        learn, nothing = algo._learn, tf.fill((6, 4), np.nan)
         monkeypatch.setattr(
             algo,
-            'learn',
-            lambda rollout: learn(
-                rollout._replace(advantage=nothing, returns=nothing)
+            '_learn',
+            lambda rollout, chances: learn(
+                rollout._replace(advantage=nothing, returns=nothing), chances
             ),
         )
         return monkeypatch
@@ -253,8 +252,9 @@ def test_the_weight_whose_gradient_is_useless_is_named(define, play):
     algo = define(update_epochs=10)
     network = keras.Sequential([keras.layers.Dense(1), Poisonous()])
     network(tf.zeros((1, 3)))
-    optimizer = Optimizer(network.trainable_variables, 0.01, max_norm=0.5)
-    algo.critic = Critic(network, optimizer, num_agents=4)
+    weights = flat.Weights(network.trainable_variables)
+    optimizer = Adam(weights, 0.01, max_norm=0.5)
+    algo.critic = Critic(network, optimizer, 4, batch_size=12, epochs=10)
     play(algo)
     algo.update()
     assert network.layers[-1].factor.path in str(algo.failure())
@@ -263,8 +263,9 @@ def test_the_weight_whose_gradient_is_useless_is_named(define, play):
 def poisonous(observ_space, action_space, config):
     """Networks of which that for the value is of no use."""
     made = networks.feed_forward_gaussian(observ_space, action_space, config)
-    layers = networks.Flatten(observ_space), keras.layers.Dense(1), Poisonous()
-    return made._replace(value=keras.Sequential(layers))
+    flatten = layers.Flatten(observ_space)
+    value = keras.Sequential([flatten, keras.layers.Dense(1), Poisonous()])
+    return made._replace(value=value)
 
 
 def test_useless_gradients_end_a_training(settings):

@@ -5,6 +5,7 @@ import pytest
 
 from agents.scripts import configs, env_setup, utility
 from agents.tools.envs import mock_environment
+from agents.tools.graph import foreign
 from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
@@ -60,16 +61,31 @@ def test_another_seed_gives_other_weights():
             assert (one[name] != other[name]).any(), name
 
 
-def test_compiled_it_repeats_to_the_bit():
+@pytest.mark.parametrize('within', [True, False])
+def test_compiled_it_repeats_to_the_bit(monkeypatch, within):
+    if not within:
+        monkeypatch.setattr(foreign, 'why_not', lambda: 'It is a test.')
     one, same = [weights(env_processes=False) for _ in range(2)]
     for name, value in one.items():
         np.testing.assert_array_equal(same[name], value, name)
+    for count in (1, 2, 4):
+        result = weights(num_workers=count)
+        for name, value in one.items():
+            np.testing.assert_array_equal(result[name], value, name)
+
+
+def test_one_program_and_several_differ_by_rounding_alone(monkeypatch):
+    within = weights(env_processes=False)
+    monkeypatch.setattr(foreign, 'why_not', lambda: 'It is a test.')
+    between = weights(env_processes=False)
+    for name, value in within.items():
+        np.testing.assert_allclose(between[name], value, 1e-3, 1e-4, name)
 
 
 def learnt(algo, update):
     """The weights of both networks after two rollouts of random steps."""
     rng = np.random.default_rng(0)
-    agents, steps = algo.config.num_agents, algo.config.update_every
+    steps, agents = algo._log['value'].shape
     for _ in range(2):
         for _ in range(steps):
             numbers = rng.normal(size=(agents, 9)).astype(np.float32)

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from agents.parts.adam import Adam
 from agents.parts.critic import Critic, explained_variance, value_loss
-from agents.parts.optimizer import Optimizer
+from agents.parts.flat import Weights
+from agents.parts.policy import Inputs
+from agents.parts.record import Rollout
 from agents.tools.graph import random
 from agents.tools.graph.backend import compiled, keras, tf
 
@@ -25,9 +28,9 @@ class Decay(keras.Model):
         return self.factor * state, state
 
 
-def define(network, clip_range=None, learning_rate=0.05):
-    optimizer = Optimizer(network.trainable_variables, learning_rate)
-    return Critic(network, optimizer, AGENTS, clip_range)
+def define(network, clip_range=None, learning_rate=0.05, epochs=20):
+    optimizer = Adam(Weights(network.trainable_variables), learning_rate)
+    return Critic(network, optimizer, AGENTS, 4, epochs, clip_range)
 
 
 def dense():
@@ -104,7 +107,7 @@ def test_values_are_those_of_the_network():
     observ = normal(TIME, AGENTS, SIZE)
     next_observ = observ + 1
     begins = tf.zeros((TIME, AGENTS), bool)
-    value, next_value = define(network).evaluate(observ, begins, next_observ)
+    value, next_value = define(network).advance(observ, begins, next_observ)
     assert value.shape == next_value.shape == (TIME, AGENTS)
     for result, inputs in ((value, observ), (next_value, next_observ)):
         for time in range(TIME):
@@ -118,41 +121,37 @@ def test_recurrent_values_computed_by_hand():
     observ = tf.constant([[4.0, 4, 0], [2, 2, 0]])[..., None]
     next_observ = tf.constant([[2.0, 8, 0], [6, 6, 0]])[..., None]
     begins = tf.cast([[1, 1, 1], [0, 1, 0]], tf.bool)
-    value, next_value = critic.evaluate(observ, begins, next_observ)
+    value, next_value = critic.advance(observ, begins, next_observ)
     # 4, then 4/2 + 2, then 4/2 + 6; the other 4, in the end 4/2 + 8, then 2.
     np.testing.assert_allclose(value[:, :2], [[4, 4], [4, 2]])
     np.testing.assert_allclose(next_value[:, :2], [[4, 10], [8, 7]])
     # The next rollout goes on from 4 and 2.
     ones = tf.ones((1, AGENTS, 1))
     begins = tf.cast([[0, 0, 1]], tf.bool)
-    value, _ = critic.evaluate(ones, begins, ones)
+    value, _ = critic.advance(ones, begins, ones)
     np.testing.assert_allclose(value, [[3, 2, 1]])
 
 
-def fit(critic, observ, begins, target, old, **options):
-    options = {'batch_size': 4, 'epochs': 20, **options}
-    return critic.fit(
-        observ,
-        begins,
-        old,
-        target,
-        key=random.key(0, 'test', 0),
-        learning_rate_scale=tf.constant(1.0),
-        **options,
+def fit(critic, observ, begins, target, old):
+    nothing = dict.fromkeys(Rollout._fields)
+    rollout = Rollout(**nothing)._replace(
+        inputs=Inputs(observ, ()), begins=begins, value=old, returns=target
     )
+    key = random.key(0, 'test', 0)
+    return critic.update(rollout, key, tf.constant(1.0))
 
 
 def test_fitting_finds_a_linear_function():
     observ = normal(TIME, AGENTS, SIZE)
     target = 2 * observ[..., 0] - observ[..., 1] + 3
-    critic = define(dense(), learning_rate=0.3)
+    critic = define(dense(), learning_rate=0.3, epochs=60)
     begins = tf.zeros((TIME, AGENTS), bool)
-    old, _ = critic.evaluate(observ, begins, observ)
-    metrics = fit(critic, observ, begins, target, old, epochs=60)
-    value, _ = critic.evaluate(observ, begins, observ)
+    old, _ = critic.advance(observ, begins, observ)
+    metrics = fit(critic, observ, begins, target, old)
+    value, _ = critic.advance(observ, begins, observ)
     assert np.abs(value - target).mean() < 0.1
     assert metrics['loss'] < 0.01
-    assert metrics['epochs'] == 60
+    assert critic.draws == 60
     assert metrics['skipped'] == 0
 
 
@@ -161,10 +160,10 @@ def test_clipping_keeps_values_near_the_old_ones():
     begins = tf.zeros((TIME, AGENTS), bool)
     moved = []
     for clip_range in (None, 0.2):
-        critic = define(dense(), clip_range, learning_rate=0.02)
-        old, _ = critic.evaluate(observ, begins, observ)
-        fit(critic, observ, begins, old + 50, old, epochs=40)
-        value, _ = critic.evaluate(observ, begins, observ)
+        critic = define(dense(), clip_range, learning_rate=0.02, epochs=40)
+        old, _ = critic.advance(observ, begins, observ)
+        fit(critic, observ, begins, old + 50, old)
+        value, _ = critic.advance(observ, begins, observ)
         moved.append(np.abs(value - old).mean())
     assert moved[1] < 0.5 < 1.0 < moved[0]
 
@@ -174,10 +173,10 @@ def test_recurrent_network_is_fitted_from_the_state_before_the_rollout():
     critic = define(network, learning_rate=0.2)
     before = normal(TIME, AGENTS, 1)
     begins = tf.cast([[1, 1, 1], [0, 0, 0], [0, 1, 0], [0, 0, 0]], tf.bool)
-    critic.evaluate(before, begins, before)
+    critic.advance(before, begins, before)
     going_on = tf.cast([[0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 0, 0]], tf.bool)
     observ = normal(TIME + 1, AGENTS, 1)[1:]
-    old, _ = critic.evaluate(observ, going_on, observ)
+    old, _ = critic.advance(observ, going_on, observ)
     # The values are right already, so that nothing is to be learnt.
     metrics = fit(critic, observ, going_on, old, old)
     np.testing.assert_allclose(metrics['loss'], 0, atol=1e-10)

@@ -50,7 +50,6 @@ def define_rows(number):
 def run(recorder, key=0, stop=None, epochs=EPOCHS):
     return minibatches.train(
         recorder,
-        ('mean', 'position'),
         define_rows(tf.range(ROWS)),
         BATCH,
         epochs,
@@ -107,7 +106,6 @@ def test_one_minibatch_of_all_rows():
     seen = []
     minibatches.train(
         lambda rows: {'sum': tf.cast(tf.reduce_sum(rows), tf.float32)},
-        ('sum',),
         tf.range(ROWS),
         ROWS,
         1,

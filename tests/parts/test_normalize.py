@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from agents.parts import normalize
-from agents.parts.memory import RolloutMemory
-from agents.tools import layout
+from agents.parts.record import Recorder
 from agents.tools.graph.backend import compiled, tf
+from agents.tools.transition import Transition
 
 
 def rollouts(*shape, count=3, offset=5.0, scale=3.0, seed=0):
@@ -35,10 +35,13 @@ def test_statistics_are_those_of_all_values(shape):
 def one_program(normalizer, rollouts):
     """Record them row by row, add and normalize them, all in one program."""
     count, time, agents, size = rollouts.shape
-    record = RolloutMemory(layout.Spec((size,), 'float32'), time, agents)
+    space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+    recorder = Recorder(space, gym.spaces.Discrete(2), time, agents, ())
+    zeros, never = tf.zeros(agents), tf.zeros(agents, bool)
 
     def append(rows, step):
-        record.append(rows[step])
+        after = Transition(zeros, never, never, rows[step], never)
+        recorder.append(rows[step], tf.zeros(agents, tf.int32), after)
         return (step + 1,)
 
     def rollout_and_update(number, _):
@@ -46,8 +49,7 @@ def one_program(normalizer, rollouts):
         tf.while_loop(
             lambda step: step < time, partial(append, rows), [tf.constant(0)]
         )
-        normalizer.update(record.data())
-        record.clear()
+        normalizer.update(recorder.take(()).observ)
         return number + 1, normalizer.transform(rows)
 
     @compiled
@@ -170,15 +172,6 @@ def test_transforming_changes_no_statistics(trained):
     normalizer.transform(tf.constant([100.0, 100.0]))
     for variable, value in zip(normalizer.variables, before, strict=True):
         np.testing.assert_array_equal(variable, value)
-
-
-def test_reset_forgets(trained):
-    normalizer = trained(clip=None)
-    normalizer.reset()
-    assert normalizer.count == 0
-    np.testing.assert_array_equal(normalizer.transform(tf.ones(2)), [1, 1])
-    normalizer.update(tf.constant([[5.0, 6.0]]))
-    np.testing.assert_array_equal(normalizer.mean, [5, 6])
 
 
 def test_summary_has_mean_and_deviation(trained):

@@ -21,14 +21,14 @@ def define(network, **settings):
         recurrent_units=4,
         **settings,
     )
-    both = networks.define(OBSERVS, ACTIONS, config)
-    return policy.define(both.policy, OBSERVS, ACTIONS, config)
+    made = networks.define(OBSERVS, ACTIONS, config)
+    return policy.define(made.policy, OBSERVS, ACTIONS, config)
 
 
 @pytest.fixture(params=['feed_forward_categorical', 'recurrent_categorical'])
 def trained(request):
     made = define(request.param, observ_clip=1.5)
-    made.normalizer.update(observs(offset=5))
+    made.adapt(observs(offset=5))
     return made
 
 
@@ -54,7 +54,7 @@ def test_a_step_normalizes_first(trained):
 def test_unrolling_is_one_step_after_the_other(trained):
     begins = tf.cast([[1, 1], [0, 0], [0, 1], [0, 0], [1, 0]], tf.bool)
     state = sequences.zero_state(trained.network, AGENTS)
-    inputs = trained.normalizer.transform(observs())
+    inputs = trained.prepare(observs())
     logits = trained.unroll(inputs, begins, state).logits
     for time in range(TIME):
         state = sequences.forget(state, begins[time])
@@ -64,7 +64,7 @@ def test_unrolling_is_one_step_after_the_other(trained):
 
 def test_normalizing_can_be_switched_off():
     made = define('feed_forward_categorical', normalize_observ=False)
-    made.normalizer.update(observs(offset=5))
+    made.adapt(observs(offset=5))
     distribution, _ = made.step(observs()[0], ())
     expected = made.network(observs()[0])
     np.testing.assert_allclose(distribution.logits, expected, rtol=1e-5)

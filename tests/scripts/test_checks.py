@@ -1,6 +1,5 @@
 """What is refused before anything is started."""
 
-import inspect
 import subprocess
 import sys
 
@@ -8,12 +7,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.algorithms import ALGORITHMS
-from agents.scripts import checks, configs, settings
+from agents.scripts import checks, config_names, configs
+from agents.scripts.settings import SETTINGS, find_defaults
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-
-BASES = [getattr(configs, name)() for name in ALGORITHMS]
 
 
 def refused(message, base=configs.ppo, **changes):
@@ -22,31 +19,12 @@ def refused(message, base=configs.ppo, **changes):
     assert '\n' not in str(info.value)
 
 
-def test_table_has_every_setting_and_no_other():
-    assert set(checks.SETTINGS) == {key for base in BASES for key in base}
-
-
-@pytest.mark.parametrize('name', settings.config_names())
+@pytest.mark.parametrize('name', config_names.list_configs())
 def test_every_config_is_valid(name):
     checks.require_settings(getattr(configs, name)())
 
 
-def test_names_are_those_that_there_are():
-    from agents.scripts import networks
-    from agents.tools.graph.backend import keras
-
-    functions = {
-        name
-        for name, value in vars(keras.activations).items()
-        if inspect.isfunction(value)
-    } - {'get', 'serialize', 'deserialize'}
-    assert functions <= set(checks.ACTIVATIONS)
-    for name in checks.ACTIVATIONS:
-        assert callable(keras.activations.get(name))
-    assert set(checks.NETWORKS) == set(networks.NETWORKS)
-
-
-@pytest.mark.parametrize('key', sorted(checks.SETTINGS))
+@pytest.mark.parametrize('key', sorted(SETTINGS))
 @pytest.mark.parametrize('value', [object(), float('nan'), [None], b'x'])
 def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
     base = configs.reinforce if key.startswith('value_') else configs.ppo
@@ -127,7 +105,7 @@ def test_config_that_lacks_settings_of_its_algorithm_is_refused():
     with pytest.raises(errors.ConfigError, match=r'configs\.reinforce\(\)'):
         checks.require_settings(configs.ppo(algorithm='reinforce'))
     with pytest.raises(errors.ConfigError, match=r'lacks .*algorithm'):
-        checks.require_settings(configs.default())
+        checks.require_settings(find_defaults(None))
     with pytest.raises(errors.ConfigError, match='lacks seed'):
         config = {k: v for k, v in configs.ppo().items() if k != 'seed'}
         checks.require_settings(AttrDict(config))

@@ -5,12 +5,12 @@ import pytest
 
 from agents import environments
 from agents.algorithms import ALGORITHMS
-from agents.scripts import configs, env_setup, plan, settings
+from agents.scripts import config_names, configs, env_setup, plan
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
 
-@pytest.fixture(params=settings.config_names())
+@pytest.fixture(params=config_names.list_configs())
 def config(request):
     return getattr(configs, request.param)()
 
@@ -46,12 +46,6 @@ def test_episodes_of_config_are_no_longer_than_the_environment_allows(config):
     else:
         limit = gym.spec(config.env).max_episode_steps
     assert limit is None or config.max_length <= limit
-
-
-def test_defaults_stand_once():
-    for name in ALGORITHMS:
-        changed = getattr(configs, name)()
-        assert set(configs.default()) < set(changed)
 
 
 @pytest.mark.parametrize('define', [configs.ppo, configs.reinforce])

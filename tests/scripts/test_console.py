@@ -52,6 +52,21 @@ def test_lines_begin_with_their_topic():
     )
 
 
+def test_width_is_that_of_a_terminal(terminal, monkeypatch):
+    monkeypatch.setenv('COLUMNS', '97')
+    stream, _ = terminal
+    assert console.Console(stream).width == 97
+    assert console.Console(io.StringIO()).width is None
+
+
+def test_lines_are_printed_as_they_are(terminal):
+    stream, shown = terminal
+    out = console.Console(stream)
+    out.live('train', 'step 5')
+    out.print('  one\n\n  two')
+    assert visible(shown()) == ['  one', '', '  two', '']
+
+
 def test_live_line_is_only_for_terminals():
     stream = io.StringIO()
     console.Console(stream).live('train', 'step 5')

@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from agents import tools
-from agents.scripts import checks, configs, env_setup
+from agents.scripts import configs, env_setup
+from agents.scripts.settings import SETTINGS
 from agents.tools import errors
 from agents.tools.envs import launch
 
@@ -356,7 +357,7 @@ def test_constructor_takes_along_what_it_needs_alone(counter):
         len(cloudpickle.dumps(env_setup.constructor(
             config(**settings, observ_bounds=bounds, network=lambda: network)
         )))
-        for bounds in checks.SETTINGS['observ_bounds'].choices
+        for bounds in SETTINGS['observ_bounds'].kind.choices
     ]  # fmt: skip
     assert max(sizes) < 10_000
 

@@ -10,7 +10,7 @@ import pytest
 import agents
 from agents import tools
 from agents.parts import policy
-from agents.scripts import env_setup, networks, settings, utility
+from agents.scripts import config_file, env_setup, networks, utility
 from agents.scripts.load import LoadedPolicy
 from agents.scripts.train import train
 from agents.tools import errors
@@ -25,7 +25,7 @@ def run(debug_run, tmp_path):
 
 
 def replace(run, old, new):
-    file = run / settings.CONFIG_FILE
+    file = run / config_file.CONFIG_FILE
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
@@ -77,7 +77,7 @@ def test_scores_are_those_of_the_evaluation(debug_run, recurrent_run, kind):
     with open(directory / 'progress.csv', newline='') as file:
         rows = [row for row in csv.DictReader(file) if row['phase'] == 'eval']
     assert len(rows) == 2
-    config = settings.load_config(directory)
+    config = config_file.load_config(directory)
     count = config.eval_episodes
     envs = env_setup.start(
         env_setup.constructor(config),
@@ -198,9 +198,9 @@ def test_actions_are_within_the_bounds(recurrent_run):
 )
 def test_actions_are_those_of_the_environment(space, tiny, eagerly):
     config, observs = tiny(), gym.spaces.Box(-1, 1, (3,), np.float32)
-    both = networks.define(observs, space, config)
+    made = networks.define(observs, space, config)
     loaded = LoadedPolicy(
-        policy.define(both.policy, observs, space, config), observs
+        policy.define(made.policy, observs, space, config), observs
     )
     actions = [loaded(STATES[0], deterministic=False) for _ in range(20)]
     actions.append(loaded(STATES[0]))
@@ -229,7 +229,7 @@ def test_checkpoint_that_is_asked_for(debug_run, checkpoint):
         loaded = agents.load(debug_run.directory, checkpoint=step)
         expected = checkpoint(debug_run.directory, step)
         normalizer = loaded._policy.normalizer._normalizers['observ']
-        prefix = 'algo/policy/normalizer/normalizers/observ'
+        prefix = 'policy/normalizer/normalizers/observ'
         np.testing.assert_array_equal(
             normalizer.mean, expected[f'{prefix}/mean']
         )
@@ -263,3 +263,18 @@ def test_network_of_the_user_needs_the_config(run):
 def test_environment_of_the_user_is_not_needed(run):
     replace(run, 'env: CartPole-v1', 'env: <function mine.make>')
     agents.load(run)(OBSERVS[0])
+
+
+@pytest.mark.parametrize('define', ['saved', 'given'])
+def test_run_without_limits_is_loaded(define, tiny, tmp_path, eagerly):
+    config = tiny(
+        gradient_clip=None,
+        observ_clip=None,
+        reward_clip=None,
+        learning_rate=np.float32(1e-3),
+    )
+    for _ in train(config, tmp_path, env_processes=False):
+        pass
+    given = config if define == 'given' else None
+    loaded = agents.load(tmp_path, given)
+    assert loaded.action_space.contains(loaded(OBSERVS[0]))

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from agents.scripts import configs, settings, utility
+from agents.scripts import config_file, configs, utility
 from agents.scripts.train import train
 from agents.tools.graph import backend, simulation
 from agents.tools.graph.backend import tf
@@ -155,14 +155,15 @@ def test_native_run_is_traced_once_and_learns(monkeypatch):
             return function(*args)
 
         monkeypatch.setattr(simulation, name, traced_function)
-    before = graph.algo.optimizer.weights().numpy().tolist()
+    before = graph.algo.summary()['weights/policy'].numpy().tolist()
     first = graph.train()
     assert {'_act', '_record'} == set(traced)
     traced.clear()
     second = graph.train()
     assert not traced
     assert first.keys() == second.keys()
-    assert graph.algo.optimizer.weights().numpy().tolist() != before
+    after = graph.algo.summary()['weights/policy'].numpy().tolist()
+    assert after != before
     assert int(envs[0]._count) == 1 + 2 * 2 * small.update_every
 
 
@@ -201,5 +202,5 @@ def test_the_cache_is_named_after_the_flags(monkeypatch, tmp_path):
 
 
 def test_settings_of_a_run_name_the_environment(tmp_path):
-    settings.save_config(config(), tmp_path)
-    assert settings.load_config(tmp_path).env == 'native:CartPole-v1'
+    config_file.save_config(config(), tmp_path)
+    assert config_file.load_config(tmp_path).env == 'native:CartPole-v1'

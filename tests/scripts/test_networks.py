@@ -6,11 +6,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.algorithms.on_policy import Networks
-from agents.parts import distributions, sequences
+from agents.algorithms.algorithm import Networks
+from agents.parts import distributions, layers, sequences
 from agents.scripts import configs, networks
 from agents.tools import errors, nested, spaces
-from agents.tools.graph import backend
+from agents.tools.graph import devices
 from agents.tools.graph.backend import keras, tf
 
 BATCH = 4
@@ -79,7 +79,7 @@ def test_outputs_fit_the_actions(observ_space, actions, recurrent):
 
 
 def flat(space, value):
-    return networks.Flatten(space)(value).numpy().tolist()
+    return layers.Flatten(space)(value).numpy().tolist()
 
 
 def test_flattening_computed_by_hand():
@@ -181,7 +181,7 @@ def test_recurrent_network_remembers():
 def linear(observ_space, action_space, config):
     """The example of the module's documentation."""
     size = distributions.output_size(action_space)
-    dense, flatten = keras.layers.Dense, networks.Flatten
+    dense, flatten = keras.layers.Dense, layers.Flatten
     policy = keras.Sequential([flatten(observ_space), dense(size)])
     value = keras.Sequential([flatten(observ_space), dense(1)])
     return Networks(policy, value)
@@ -210,7 +210,7 @@ def test_network_for_other_actions_is_refused_with_the_right_one(prefix):
 
 
 def test_convolution_is_that_of_keras():
-    layer = networks.Convolution(4)
+    layer = layers.Convolution(4)
     image = np.random.RandomState(0).normal(size=(2, 6, 5, 3))
     image = image.astype(np.float32)
     found = layer(image)
@@ -221,12 +221,106 @@ def test_convolution_is_that_of_keras():
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_convolutions_are_for_images():
-    flat = gym.spaces.Box(0, 255, (100,), np.uint8)
+@pytest.mark.parametrize(('size', 'stride'), [(3, 1), (4, 2), (8, 4), (2, 3)])
+def test_convolutions_of_other_sizes_are_those_of_keras(size, stride):
+    layer = layers.Convolution(4, size, stride)
+    image = np.random.RandomState(0).normal(size=(2, 13, 11, 3))
+    image = image.astype(np.float32)
+    found = layer(image)
+    kernel, bias = layer.get_weights()
+    kernel = kernel.reshape(size, size, 3, 4)
+    expected = tf.nn.relu(tf.nn.conv2d(image, kernel, stride, 'VALID') + bias)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ('shape', 'count', 'width'),
+    [
+        # 10 → 8 → 6, and 9 → 7 → 5.
+        ((10, 9, 3), 2, 6 * 5 * 5),
+        # 84 → 20 → 9 → 7, as for Atari.
+        ((84, 84, 4), 3, 7 * 7 * 6),
+        ((84, 84, 4), 4, 5 * 5 * 7),
+    ],
+)
+def test_images_are_made_smaller_the_larger_they_are(shape, count, width):
+    space = gym.spaces.Box(0, 255, shape, np.uint8)
+    encoder = layers.Encoder(space, list(range(4, 4 + count)))
+    assert encoder(tf.zeros((2, *shape), tf.uint8)).shape == (2, width)
+
+
+@pytest.mark.parametrize(
+    'shape', [(100,), (9, 9), (4, 9, 3), (9, 4, 3)], ids=str
+)
+def test_what_is_no_image_or_too_small_is_flattened(shape):
+    space = gym.spaces.Box(0, 255, shape, np.uint8)
     with pytest.raises(errors.ConfigError, match='images of bytes'):
         networks.convolutional_categorical(
-            flat, gym.spaces.Discrete(3), configs.ppo()
+            space, gym.spaces.Discrete(3), configs.ppo()
         )
+    bytes_ = np.random.default_rng(0).integers(0, 256, (2, *shape), np.uint8)
+    found = layers.Encoder(space, [16, 32])(tf.constant(bytes_))
+    np.testing.assert_allclose(found, bytes_.reshape(2, -1) / 255, rtol=1e-6)
+
+
+IMAGE = gym.spaces.Box(0, 255, (6, 5, 2), np.uint8)
+
+
+@pytest.mark.parametrize('prefix', ['feed_forward', 'recurrent'])
+def test_image_within_a_dict_goes_through_convolutions(prefix):
+    space = gym.spaces.Dict(
+        image=IMAGE, vector=BOX, choice=gym.spaces.Discrete(3)
+    )
+    made = networks.define(
+        space, CHOICE, config(network=f'{prefix}_categorical')
+    )
+    assert apply(made.policy, zeros(space)).shape == (BATCH, 3)
+    shapes = [list(w.shape) for w in made.policy.trainable_variables]
+    # Two convolutions, 6 → 4 → 2 and 5 → 3 → 1, and what they leave beside
+    # the one-hot choice and the vector.
+    assert shapes[:4] == [[3 * 3 * 2, 16], [16], [3 * 3 * 16, 32], [32]]
+    assert shapes[4] == [3 + 2 * 1 * 32 + 2, 8]
+
+
+def test_leaves_are_encoded_each_on_its_own_and_joined():
+    space = gym.spaces.Dict(image=IMAGE, a=gym.spaces.Tuple([BOX, IMAGE]))
+    encoder = layers.Encoder(space, [4])
+    rng = np.random.default_rng(0)
+    images = tf.constant(rng.integers(0, 256, (2, 2, 6, 5, 2), np.uint8))
+    vector = tf.ones((2, 2))
+    joined = encoder({'image': images[0], 'a': (vector, images[1])}).numpy()
+    np.testing.assert_array_equal(joined[:, :2], vector)
+    first, second = encoder._encoders[2], encoder._encoders[1]
+    np.testing.assert_allclose(joined[:, 2:50], second(images[1]), rtol=1e-5)
+    np.testing.assert_allclose(joined[:, 50:], first(images[0]), rtol=1e-5)
+
+
+def test_each_piece_can_be_replaced():
+    class Doubled(keras.layers.Layer):
+        def call(self, observ):
+            return 2 * observ
+
+    def mine(observ_space, action_space, config):
+        return networks.compose(
+            observ_space,
+            action_space,
+            config,
+            encoder=lambda space, sizes, config: Doubled(),
+            memory=lambda config: keras.layers.SimpleRNNCell(7),
+            head=lambda space, config: keras.layers.Dense(3, use_bias=False),
+        )
+
+    made = networks.define(SPACE, CHOICE, config(network=mine))
+    shapes = [list(w.shape) for w in made.policy.trainable_variables]
+    assert shapes == [[3, 7], [7, 7], [7], [7, 3]]
+    assert made.policy.state_size == made.value.state_size == 7
+    output, state = sequences.step(
+        made.policy, tf.ones((2, 3)), sequences.zero_state(made.policy, 2)
+    )
+    kernel, _, bias, head = made.policy.get_weights()
+    expected = np.tanh(2 * np.ones((2, 3)) @ kernel + bias)
+    np.testing.assert_allclose(state, expected, rtol=1e-5)
+    np.testing.assert_allclose(output, expected @ head, rtol=1e-5)
 
 
 def sequential(observ_space, action_space, config):
@@ -255,7 +349,7 @@ SPACE = gym.spaces.Box(-1, 1, (3,), np.float32)
 @pytest.mark.parametrize('function', [sequential, functional])
 def test_models_that_know_their_inputs_are_on_their_devices(function):
     settings = config(network=function)
-    made = networks.define(SPACE, CHOICE, settings, backend.SECOND_DEVICE)
+    made = networks.define(SPACE, CHOICE, settings, devices.SECOND_DEVICE)
     for network, device in zip(made, ('CPU:0', 'CPU:1'), strict=True):
         for weight in network.weights:
             assert weight.value.device.endswith(device)

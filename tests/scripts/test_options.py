@@ -39,8 +39,9 @@ def test_unknown_option_is_refused_with_what_was_meant(
     assert refused(*arguments).endswith(message)
 
 
-def test_environments_have_processes_unless_refused():
+def test_environments_may_have_processes_or_not():
     parser = options.Parser('run', 'Runs.')
     parser.add_env_processes()
-    assert parser.parse([]).env_processes
-    assert not parser.parse(['--noenv_processes']).env_processes
+    assert parser.parse([]).env_processes is None
+    assert parser.parse(['--env_processes']).env_processes is True
+    assert parser.parse(['--noenv_processes']).env_processes is False

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from agents.scripts import run_directory, settings, utility
+from agents.scripts import config_file, run_directory, utility
 from agents.tools import errors
 from agents.tools.runs import progress
 
@@ -244,7 +244,7 @@ def test_directory_is_where_it_was_though_the_working_directory_changes(
 ROWS = progress.encode([progress.COLUMNS, [10, 'train', *range(8)]])
 
 FILES = {
-    'settings': (settings.CONFIG_FILE, b'algorithm: ppo'),
+    'settings': (config_file.CONFIG_FILE, b'algorithm: ppo'),
     'spaces': (utility.SPACES, b'spaces'),
     'names of results': (progress.FILE, progress.encode([progress.COLUMNS])),
     'results': (progress.FILE, ROWS),

@@ -19,10 +19,10 @@ import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 from agents.scripts import (
+    config_file,
     env_setup,
     interrupts,
     run_directory,
-    settings,
     utility,
 )
 from agents.scripts.train import train
@@ -94,13 +94,13 @@ def test_run_directory(tiny, tmp_path, checkpoint):
         'config.yaml', 'spaces.bin', 'checkpoints', 'progress.csv', 'train',
         'eval', 'lock',
     }  # fmt: skip
-    assert settings.load_config(tmp_path) == config
+    assert config_file.load_config(tmp_path) == config
     observ_space, action_space = utility.load_spaces(tmp_path)
     assert (observ_space.shape, action_space.n) == ((4,), 2)
     names = sorted(path.name for path in (tmp_path / 'checkpoints').iterdir())
     assert names == ['000000000020', '000000000040']
     assert checkpoint(tmp_path)['step'] == 2 * (20 + 2 * 10)
-    assert checkpoint(tmp_path)['algo/updates'] == 4
+    assert checkpoint(tmp_path)['algo/collector/rollouts'] == 4
 
 
 def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
@@ -194,13 +194,13 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
     console.say = say
     rest = list(train(tiny(), tmp_path, env_processes=False, say=console))
     assert 'train resumed at step 20; tracing and compiling' in told
-    assert before['step'] == 20 and before['algo/updates'] == 2
-    assert before['algo/policy/normalizer/normalizers/observ/count'] == 20
+    assert before['step'] == 20 and before['algo/collector/rollouts'] == 2
+    assert before['policy/normalizer/normalizers/observ/count'] == 20
     # Environments are not saved, and so the scores of episodes begin anew.
     for name in before.keys() - {'scores/running'}:
         np.testing.assert_array_equal(at_resume[name], before[name], name)
     assert [score.report.phase for score in rest] == ['eval', 'train', 'eval']
-    assert checkpoint(tmp_path)['algo/updates'] == 4
+    assert checkpoint(tmp_path)['algo/collector/rollouts'] == 4
 
 
 def test_curves_go_on_without_going_back(tiny, tmp_path):
@@ -505,7 +505,7 @@ def test_too_few_descriptors_are_told_before_any_worker_starts(
 
 def test_status_is_told(tiny, tmp_path):
     console, told = listener()
-    for _ in train(tiny(), tmp_path, say=console):
+    for _ in train(tiny(), tmp_path, env_processes=True, say=console):
         pass
     assert told[0] == (
         'plan 2 agents × 5 steps → update of 10 rows; 4 updates = 40 steps; '

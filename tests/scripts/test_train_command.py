@@ -1,7 +1,6 @@
 """Training on the command line, in processes of their own."""
 
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from agents.scripts import run_directory, settings, utility
+from agents.scripts import config_file, run_directory, utility
 from agents.scripts.train import main
 from agents.tools.runs import checkpoints
 
@@ -70,7 +69,7 @@ def evaluated():
 
 def thorough():
     return make().copy(
-        update_every=512, batch_size=64, update_epochs=200,
+        update_every=512, batch_size=64, update_epochs=600,
         policy_layers=[256, 256], eval_every=1_000_000,
     )
 """
@@ -98,6 +97,8 @@ def start(home):
     started = []
 
     def run(until, *arguments):
+        if '--noenv_processes' not in arguments:
+            arguments = [*arguments, '--env_processes']
         process = subprocess.Popen(
             [*TRAIN, *arguments],
             stdout=subprocess.PIPE,
@@ -145,7 +146,8 @@ def test_completed_run_prints_our_lines_only(debug_run):
         'plan       4 agents × 50 steps → update of 200 rows; 10 updates = '
         '2,000 steps; evaluation of 2 episodes every 1,000',
         'tensorflow importing',
-        r'workers    \d for training and \d for evaluation up',
+        r'stepping   in this process, as a step takes \d+\.\d µs '
+        r'\(--env_processes for workers\)',
         'train      from the beginning; tracing and compiling',
         f'           compiled in {seconds}',
         'eval       tracing and compiling',
@@ -192,15 +194,15 @@ def test_ctrl_c_saves_and_can_be_resumed(start, home, checkpoint, eagerly):
     end = (stopped // 1000 + 1) * 1000
     assert main([*LONG, f'--set=steps={end}', '--noenv_processes']) == 0
     assert whole_checkpoints(directory)[-1] == end
-    assert checkpoint(directory)['algo/updates'] == end // 200
+    assert checkpoint(directory)['algo/collector/rollouts'] == end // 200
 
 
 def test_ctrl_c_where_saving_fails(start, home):
     process, workers = start(COMPILED, *LONG)
     directory = home / 'logdir' / 'now-debug'
-    while not (directory / utility.CHECKPOINTS).exists():
+    while not [*(directory / utility.CHECKPOINTS).glob('[0-9]*')]:
         time.sleep(0.01)
-    shutil.rmtree(directory / utility.CHECKPOINTS)
+    (directory / utility.CHECKPOINTS).rename(home / 'aside')
     (directory / utility.CHECKPOINTS).write_text('In the way.')
     process.send_signal(signal.SIGINT)
     output, problems = finish(process, workers)
@@ -457,7 +459,7 @@ def test_mistaken_setting_of_a_resumed_run_is_one_line(mistake, tmp_path):
         ('env: !!python/name:os.system', 'has a tag'),
         ('- 5', 'does not hold settings'),
     ):
-        (directory / settings.CONFIG_FILE).write_text(text)
+        (directory / config_file.CONFIG_FILE).write_text(text)
         assert message in mistake('--config=debug', *where)
 
 
@@ -513,7 +515,7 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     assert main([*arguments, *changed, '--seed=3']) == 0
     assert 'PPO on CartPole-v1, seed 3' in capsys.readouterr().out
     directory = home / 'logdir' / 'now-debug'
-    saved = settings.load_config(directory)
+    saved = config_file.load_config(directory)
     assert (saved.seed, saved.steps) == (3, 40)
 
     # What was changed then need not be given again.
@@ -523,7 +525,7 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     assert '           steps: 40 → 60\n' in output
     assert 'train      resumed at step 40; tracing and compiling\n' in output
     assert '           seed: 3 as before, not 0; --set changes it\n' in output
-    assert settings.load_config(directory).steps == 60
+    assert config_file.load_config(directory).steps == 60
     assert whole_checkpoints(directory) == [20, 40, 60]
 
 

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from agents import tools
+from agents.algorithms.algorithm import Algorithm
 from agents.scripts import env_setup, utility
 from agents.tools import errors
+from agents.tools.graph import weights
+from agents.tools.graph.backend import tf
 
 
 def test_last_checkpoint_is_by_step(tmp_path):
@@ -168,16 +171,53 @@ def test_checkpoint_restores_every_variable_that_outlives_a_rollout(
     saver = utility.define_saver(trained.variables, tmp_path)
     saver.save(20)
     assert utility.define_saver(other.variables, tmp_path).restore() == 20
-    kept = {
+    every, restored = [
+        weights.named_variables(one.algo) for one in (trained, other)
+    ]
+    differing = sorted(
         name
-        for name, variable in trained.variables.items()
-        if np.array_equal(variable, other.variables[name])
+        for name, variable in every.items()
+        if not np.array_equal(variable, restored[name])
+    )
+    # What was recorded in the rollouts, and what the last one came to.
+    assert differing == [
+        'collector/recorder/matrices/0',
+        'collector/recorder/taken/begins',
+        'collector/seed',
+        'learner/kl',
+        'log/advantage',
+        'log/returns',
+        'log/reward',
+        'log/value',
+    ]
+
+
+class Wrapper(Algorithm):
+    """Lets another algorithm do everything."""
+
+    def __init__(self, algo, batch_env):
+        super().__init__()
+        self.algo = algo
+        self.policy = algo.policy
+        self.own = tf.Variable(5.0)
+        self.scratch = tf.Variable(tf.zeros(len(batch_env)))
+
+    def transient(self):
+        return [self.scratch, *self.algo.transient()]
+
+
+def test_nested_algorithm_is_saved_as_it_says(graph, tiny):
+    plain = graph()
+    batches = plain._batch_env, plain._eval_env
+    nested = Wrapper(plain.algo, batches[0])
+    wrapped = utility.SimulationGraph(nested, *batches, tiny(), updates=None)
+    # The policy has the same names, so that it can be loaded from either.
+    renamed = {
+        name.replace('algo/', 'algo/algo/', 1) for name in plain.variables
     }
-    # The rollouts differ, and so does what the last one came to.
-    lost = sorted({name.split('/')[1] for name in {*trained.variables} - kept})
-    assert lost == ['kl', 'log', 'memory', 'seed']
-    for name in ('policy/normalizer', 'optimizer', 'critic', 'updates'):
-        assert any(one.startswith(f'algo/{name}') for one in kept)
+    assert set(wrapped.variables) == {*renamed, 'algo/own'}
+    assert any(name.startswith('policy/network') for name in renamed)
+    assert 'algo/algo/collector/rollouts' in renamed
 
 
 def test_evaluation_changes_no_variable_of_the_training(graph):

@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from agents.algorithms import sizes
-from agents.algorithms.on_policy import OnPolicy, Rollout
+from agents.algorithms import pieces, sizes
+from agents.algorithms.algorithm import Networks, Task
+from agents.algorithms.learner import Learner, scale_advantage
+from agents.algorithms.on_policy import OnPolicy
 from agents.algorithms.ppo import losses
 from agents.parts import distributions, minibatches, sequences
-from agents.tools.graph import state
-from agents.tools.graph.backend import compiled, tf
-
-LOSS_METRICS = 'loss', 'kl', 'clip_fraction'
+from agents.parts.policy import Policy
+from agents.parts.record import Rollout
+from agents.tools.graph.backend import tf
 
 
 class PPO(OnPolicy):
@@ -19,95 +20,108 @@ class PPO(OnPolicy):
     and `agents.algorithms.on_policy` for how the rollout comes about.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        both = self.policy.network, self.critic.network
-        recurrent = any(map(sequences.is_recurrent, both))
-        sizes.require_minibatches(self.config, recurrent)
+    def __init__(self, networks: Networks, task: Task):
+        config = task.config
+        recurrent = any(map(sequences.is_recurrent, networks))
+        sizes.require_minibatches(config, recurrent)
+        policy = pieces.define_policy(networks, task)
+        optimizer = pieces.define_optimizer(networks, task)
+        critic = pieces.define_critic(
+            networks, task, config.batch_size, config.update_epochs
+        )
+        learner = ProximalLearner(policy, optimizer, task)
+        super().__init__(policy, learner, critic, task)
+
+
+class ProximalLearner(Learner):
+    """Goes through a rollout several times, in minibatches.
+
+    Args:
+        policy: The policy.
+        optimizer: Changes its weights, see `agents.parts.adam`.
+        task: What the algorithm is made for.
+    """
+
+    def __init__(self, policy: Policy, optimizer: Any, task: Task):
+        super().__init__()
+        self.optimizer = optimizer
+        self.draws = task.config.update_epochs
+        self._policy = policy
+        self._config = task.config
+        self._ranks = task.ranks
         self._penalty = tf.Variable(
-            self.config.kl_init_penalty, trainable=False
+            task.config.kl_init_penalty, trainable=False
         )
-        shape = self._begins.shape
-        self._kl = tf.Variable(
-            tf.zeros([self.config.update_every, *shape]), trainable=False
-        )
+        # The divergence of the last update, for the log.
+        shape = task.config.update_every, task.num_agents
+        self._kl = tf.Variable(tf.zeros(shape), trainable=False)
 
-    def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
-        return self.learn_both(
-            rollout,
-            self._learn_policy,
-            self.config.batch_size,
-            self.config.update_epochs,
-        )
-
-    def summary(self) -> dict[str, tf.Tensor]:
-        return {**super().summary(), 'kl': self._kl.read_value()}
-
-    @compiled
-    def _learn_policy(self, rollout: Rollout) -> dict[str, tf.Tensor]:
-        """Go through the rollout several times."""
-        config, network = self.config, self.policy.network
-        rate = self.learning_rate_scale(rollout)
-        before = state.read(self._first_state)
-        old = self.policy.unroll(rollout.observ, rollout.begins, before)
+    def update(
+        self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        config, network = self._config, self._policy.network
+        old = self._apply_policy(rollout)
         steps = {
-            'observ': rollout.observ,
+            'inputs': rollout.inputs,
             'begins': rollout.begins,
             'action': rollout.action,
-            'advantage': self.policy_advantage(rollout),
+            'advantage': scale_advantage(rollout, config, self._ranks),
             'old_log_prob': old.log_prob(rollout.action),
         }
         if config.surrogate == 'penalty':
             steps['old'] = old
         metrics = minibatches.train(
-            lambda rows: self._minibatch_step(rows, rate),
-            (*LOSS_METRICS, 'gradient_norm'),
-            sequences.to_rows(network, steps, before),
+            lambda rows: self._minibatch_step(rows, learning_rate_scale),
+            sequences.to_rows(network, steps, rollout.state),
             sequences.rows_per_batch(
                 network, config.batch_size, config.update_every
             ),
             config.update_epochs,
-            self.key('policy', rollout, config.update_epochs),
-            self._changed_too_much,
+            key,
+            self._is_far_enough,
         )
-        new = self.policy.unroll(rollout.observ, rollout.begins, before)
-        self._kl.assign(old.kl(new))
-        kl = tf.reduce_mean(self._kl)
-        if config.surrogate == 'penalty':
-            self._penalty.assign(
-                losses.adapted_penalty(self._penalty, kl, config.kl_target)
-            )
+        return {**metrics, **self._conclude(old, self._apply_policy(rollout))}
+
+    def failure(self) -> Exception | None:
+        return self.optimizer.failure()
+
+    def summary(self) -> dict[str, tf.Tensor]:
         return {
-            **metrics,
-            'kl': kl,
-            'entropy': tf.reduce_mean(new.entropy()),
-            'penalty': self._penalty.read_value(),
-            'skipped': self.optimizer.skipped,
+            'kl': self._kl.read_value(),
+            **self.optimizer.summary('policy'),
         }
+
+    def transient(self) -> list[Any]:
+        return [self._kl]
+
+    def _apply_policy(self, rollout: Rollout) -> distributions.Distribution:
+        return self._policy.unroll(
+            rollout.inputs, rollout.begins, rollout.state
+        )
 
     def _minibatch_step(
         self, rows: Any, learning_rate_scale: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        config = self.config
+        config = self._config
         part_rows: int | None = sequences.rows_per_part(
-            self.policy.network, config.update_every
+            self._policy.network, config.update_every
         )
         if config.surrogate == 'penalty':
             part_rows = None  # It is no mean over rows.
         return self.optimizer.minimize(
-            self._loss, LOSS_METRICS, rows, learning_rate_scale, part_rows
+            self._loss, rows, learning_rate_scale, part_rows
         )
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
-        steps, before = sequences.from_rows(self.policy.network, rows)
-        new = self.policy.unroll(steps['observ'], steps['begins'], before)
+        steps, before = sequences.from_rows(self._policy.network, rows)
+        new = self._policy.unroll(steps['inputs'], steps['begins'], before)
         log_ratio = new.log_prob(steps['action']) - steps['old_log_prob']
         ratio = tf.exp(log_ratio)
         loss = self._surrogate(steps, new, ratio)
-        if self.config.entropy_bonus:
+        if self._config.entropy_bonus:
             entropy = tf.reduce_mean(new.entropy())
-            loss -= self.config.entropy_bonus * entropy
-        outside = tf.abs(ratio - 1.0) > self.config.clip_range
+            loss -= self._config.entropy_bonus * entropy
+        outside = tf.abs(ratio - 1.0) > self._config.clip_range
         return {
             'loss': loss,
             'kl': losses.kl_estimate(log_ratio),
@@ -120,21 +134,51 @@ class PPO(OnPolicy):
         new: distributions.Distribution,
         ratio: tf.Tensor,
     ) -> tf.Tensor:
-        config, advantage = self.config, steps['advantage']
+        config, advantage = self._config, steps['advantage']
         if config.surrogate == 'clip':
             return losses.clipped_surrogate(ratio, advantage, config.clip_range)
+        kl = tf.reduce_mean(steps['old'].kl(new))
+        if self._ranks.size > 1:
+            # That of all ranks, with the gradient of this rank's part in it.
+            kl += tf.stop_gradient(self._ranks.mean(kl) - kl)
         return losses.penalized_surrogate(
             ratio,
             advantage,
-            tf.reduce_mean(steps['old'].kl(new)),
+            kl,
             self._penalty,
             config.kl_target,
             config.kl_cutoff_factor,
             config.kl_cutoff_coef,
         )
 
-    def _changed_too_much(self, metrics: dict[str, tf.Tensor]) -> tf.Tensor:
+    def _is_far_enough(self, metrics: dict[str, tf.Tensor]) -> tf.Tensor:
         """Whether to leave out the epochs that remain."""
-        if self.config.kl_stop is None:
+        if self._config.kl_stop is None:
             return tf.constant(False)
-        return metrics['kl'] > self.config.kl_stop
+        return metrics['kl'] > self._config.kl_stop
+
+    def _conclude(
+        self,
+        old: distributions.Distribution,
+        new: distributions.Distribution,
+    ) -> dict[str, tf.Tensor]:
+        """Adapt the penalty to how far the policy went; returns numbers."""
+        config = self._config
+        self._kl.assign(old.kl(new))
+        means = self._ranks.mean(
+            {
+                'kl': tf.reduce_mean(self._kl),
+                'entropy': tf.reduce_mean(new.entropy()),
+            }
+        )
+        if config.surrogate == 'penalty':
+            self._penalty.assign(
+                losses.adapted_penalty(
+                    self._penalty, means['kl'], config.kl_target
+                )
+            )
+        return {
+            **means,
+            'penalty': self._penalty.read_value(),
+            'skipped': self.optimizer.skipped,
+        }

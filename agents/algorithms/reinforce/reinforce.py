@@ -2,11 +2,14 @@
 
 from typing import Any
 
-from agents.algorithms import sizes
-from agents.algorithms.on_policy import OnPolicy, Rollout
+from agents.algorithms import pieces, sizes
+from agents.algorithms.algorithm import Networks, Task
+from agents.algorithms.learner import Learner, scale_advantage
+from agents.algorithms.on_policy import OnPolicy
 from agents.parts import sequences
-from agents.tools.graph import state
-from agents.tools.graph.backend import compiled, tf
+from agents.parts.policy import Policy
+from agents.parts.record import Rollout
+from agents.tools.graph.backend import tf
 
 
 class REINFORCE(OnPolicy):
@@ -16,43 +19,65 @@ class REINFORCE(OnPolicy):
     and `agents.algorithms.on_policy` for how the rollout comes about.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        recurrent = sequences.is_recurrent(self.critic.network)
-        sizes.require_minibatches(self.config, recurrent)
-
-    def learn(self, rollout: Rollout) -> dict[str, tf.Tensor]:
-        return self.learn_both(
-            rollout,
-            self._learn_policy,
-            self.config.value_batch_size,
-            self.config.value_epochs,
+    def __init__(self, networks: Networks, task: Task):
+        config = task.config
+        recurrent = sequences.is_recurrent(networks.value)
+        sizes.require_minibatches(config, recurrent)
+        policy = pieces.define_policy(networks, task)
+        optimizer = pieces.define_optimizer(networks, task)
+        critic = pieces.define_critic(
+            networks, task, config.value_batch_size, config.value_epochs
         )
+        learner = ScoreLearner(policy, optimizer, task)
+        super().__init__(policy, learner, critic, task)
 
-    @compiled
-    def _learn_policy(self, rollout: Rollout) -> dict[str, tf.Tensor]:
-        network = self.policy.network
+
+class ScoreLearner(Learner):
+    """Takes one step along the score-function estimate of the gradient.
+
+    Args:
+        policy: The policy.
+        optimizer: Changes its weights, see `agents.parts.adam`.
+        task: What the algorithm is made for.
+    """
+
+    def __init__(self, policy: Policy, optimizer: Any, task: Task):
+        super().__init__()
+        self.optimizer = optimizer
+        self._policy = policy
+        self._config = task.config
+        self._ranks = task.ranks
+
+    def update(
+        self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        network = self._policy.network
         steps = {
-            'observ': rollout.observ,
+            'inputs': rollout.inputs,
             'begins': rollout.begins,
             'action': rollout.action,
-            'advantage': self.policy_advantage(rollout),
+            'advantage': scale_advantage(rollout, self._config, self._ranks),
         }
         metrics = self.optimizer.minimize(
             self._loss,
-            ('loss', 'entropy'),
-            sequences.to_rows(network, steps, state.read(self._first_state)),
-            self.learning_rate_scale(rollout),
-            sequences.rows_per_part(network, self.config.update_every),
+            sequences.to_rows(network, steps, rollout.state),
+            learning_rate_scale,
+            sequences.rows_per_part(network, self._config.update_every),
         )
         return {**metrics, 'skipped': self.optimizer.skipped}
 
+    def failure(self) -> Exception | None:
+        return self.optimizer.failure()
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        return self.optimizer.summary('policy')
+
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
-        steps, before = sequences.from_rows(self.policy.network, rows)
-        policy = self.policy.unroll(steps['observ'], steps['begins'], before)
+        steps, before = sequences.from_rows(self._policy.network, rows)
+        policy = self._policy.unroll(steps['inputs'], steps['begins'], before)
         score = score_loss(policy.log_prob(steps['action']), steps['advantage'])
         entropy = tf.reduce_mean(policy.entropy())
-        loss = score - self.config.entropy_bonus * entropy
+        loss = score - self._config.entropy_bonus * entropy
         return {'loss': loss, 'entropy': entropy}
 
 

@@ -13,11 +13,12 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors, nested, spaces
-from agents.tools.envs import block, channel, env_slice, observations
+from agents.tools.envs import block, observations, turns
+from agents.tools.envs.env_slice import EnvSlice
 from agents.tools.envs.external_process import ExternalProcess, Replies
 from agents.tools.envs.restarts import Restarts
 
-Member = ExternalProcess | env_slice.EnvSlice
+Member = ExternalProcess | EnvSlice
 
 
 class BatchEnv:
@@ -71,7 +72,7 @@ class BatchEnv:
                 self._attach(place) for place in range(len(ends) - 1)
             ]
             spaces.require_equal(zip(ends, self._members, strict=False))
-            self._rounds = self._define_rounds()
+            self._connect()
         except BaseException:
             self.close()
             raise
@@ -146,26 +147,39 @@ class BatchEnv:
                 if isinstance(member, ExternalProcess):
                     member.begin_close()
 
-    def step_packed(self, actions: Any) -> list[np.ndarray]:
-        """Like `step`, but the reply is in matrices by `block.reply_layout`."""
-        actions = self._checked(actions)
-        for rows, member_block in zip(self._rows, self._blocks, strict=True):
-            member_block.request['action'][:] = actions[rows]
-        return self._exchange(channel.STEP)
+    def step_packed(
+        self, actions: Any, reply: list[np.ndarray] | None = None
+    ) -> list[np.ndarray]:
+        """Like `step`, but the reply is in matrices by `block.reply_layout`.
 
-    def reset_packed(self, mask: np.ndarray) -> list[np.ndarray]:
+        Args:
+            actions: Array with one action per environment.
+            reply: Matrices to write to, by default new ones.
+        """
+        actions = self._checked(actions)
+        for rows, target in zip(self._rows, self._actions, strict=True):
+            target[:] = actions[rows]
+        return self._exchange(turns.STEP, reply)
+
+    def reset_packed(
+        self, mask: np.ndarray, reply: list[np.ndarray] | None = None
+    ) -> list[np.ndarray]:
         """Reset where the mask is true; the others keep their last reply."""
-        for rows, member_block in zip(self._rows, self._blocks, strict=True):
-            member_block.request['reset'][:] = mask[rows]
-        return self._exchange(channel.RESET, ~mask)
+        for rows, target in zip(self._rows, self._resets, strict=True):
+            target[:] = mask[rows]
+        return self._exchange(turns.RESET, reply, ~mask)
 
     def _exchange(
-        self, request: bytes, lost: np.ndarray | bool = True
+        self,
+        request: int,
+        reply: list[np.ndarray] | None,
+        lost: np.ndarray | bool = True,
     ) -> list[np.ndarray]:
         """Have all members answer a request.
 
         Args:
             request: The kind of the request.
+            reply: Matrices to write what they answer to, by default new ones.
             lost: For which environments the step would be lost if they had to
                 be started anew.
         """
@@ -182,41 +196,46 @@ class BatchEnv:
                     self._restarts.spend,
                 )
             ]
-            for member in self._members:
-                if isinstance(member, env_slice.EnvSlice):
-                    member.step() if request == channel.STEP else member.reset()
+            for member in self._slices:
+                member.step() if request == turns.STEP else member.reset()
             anew = [self._start_anew(process) for process in failed]
             if anew:
-                self._rounds = self._define_rounds()
+                self._connect()
         except errors.EnvError:
             # Another one in close would hide what went wrong first.
             with contextlib.suppress(errors.EnvError):
                 self.close()
             raise
         # A copy in any case, since the blocks are written to by the next step.
-        matrices = [
-            np.concatenate(rows)
-            for rows in zip(*[b.matrices for b in self._blocks], strict=True)
-        ]
+        reply = reply or self._empty()
+        for matrix, parts in zip(reply, self._parts, strict=True):
+            np.concatenate(parts, out=matrix)
         if anew:
-            self._mark_lost(matrices, anew, lost)
+            self._mark_lost(reply, anew, lost)
         if self._restarts.budget:
-            observ = self._reply.views(matrices)['observ']
+            observ = self._reply.views(reply)['observ']
             self._observ = nested.map(np.copy, observ)
         self.seconds += time.perf_counter() - started
-        return matrices
+        return reply
 
-    def _define_rounds(self) -> list[Replies]:
-        """The processes that work at the same time, round by round."""
+    def _connect(self) -> None:
+        """Look up what every step needs of the members as they are now."""
         external = [m for m in self._members if isinstance(m, ExternalProcess)]
-        if self._blocking:
-            return [Replies([process]) for process in external]
-        return [Replies(external)] if external else []
+        self._slices = [m for m in self._members if isinstance(m, EnvSlice)]
+        # The processes that work at the same time, round by round.
+        rounds = [[process] for process in external]
+        if external and not self._blocking:
+            rounds = [external]
+        self._rounds = [Replies(processes) for processes in rounds]
+        # Where actions are written to, and what each matrix is made of.
+        self._actions = [member.request['action'] for member in self._blocks]
+        self._resets = [member.request['reset'] for member in self._blocks]
+        self._parts = [*zip(*[b.matrices for b in self._blocks], strict=True)]
 
     def _attach(self, place: int) -> block.Block:
         """Set up the memory of a member, which has then been constructed."""
         member = self._members[place]
-        if isinstance(member, env_slice.EnvSlice):
+        if isinstance(member, EnvSlice):
             found = member.observation_space, member.action_space
             own = block.Block(*found, len(member))
             member.attach(own)
@@ -243,7 +262,7 @@ class BatchEnv:
                 self._blocks[place] = process.attach(self._cancelled.is_set)
                 spaces.require_equal([(0, self), (process.first, process)])
                 self._blocks[place].request['reset'][:] = 1.0
-                process.request(channel.RESET)
+                process.request(turns.RESET)
                 Replies([process]).wait(self._timeout, self._cancelled.is_set)
                 return place
             except errors.EnvError as error:
@@ -268,6 +287,13 @@ class BatchEnv:
             leaf[rows] = last[rows]
 
         nested.map(restore, reply['next_observ'], self._observ)
+
+    def _empty(self) -> list[np.ndarray]:
+        """Matrices for a reply."""
+        return [
+            np.empty((len(self), width), kind)
+            for kind, width in self._reply.groups
+        ]
 
     def _unpack(self, matrices: list[np.ndarray]) -> dict:
         reply = self._reply.views(matrices)
@@ -344,7 +370,7 @@ def _members(envs: Sequence[gym.Env | Member]) -> list[Member]:
         found: list[Any] = list(group)
         if not ready:
             constructors = [functools.partial(_same, env) for env in found]
-            found = [env_slice.EnvSlice(constructors, first=first)]
+            found = [EnvSlice(constructors, first=first)]
         members.extend(found)
         first += sum(len(member) for member in found)
     if not members:

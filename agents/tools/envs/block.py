@@ -10,12 +10,6 @@ import numpy as np
 
 from agents.tools import errors, layout, spaces
 
-HEADER = 64  # Bytes before a block, for some numbers.
-
-# Which is which: the index of the environment at work, the number of the last
-# request, and the number of the request that the last reply answers.
-CURRENT, ASKED, ANSWERED = range(3)
-
 ALIGNMENT = (
     64  # Bytes; a cache line, so that rows of two writers never share one.
 )
@@ -127,11 +121,6 @@ def grown(descriptor: int, size: int) -> mmap.mmap:
             f'There are no {size:,} bytes of shared memory for the data of the '
             f'environments: {error}. Use fewer agents or free some memory.'
         ) from error
-
-
-def header(memory: mmap.mmap) -> np.ndarray:
-    """The numbers before the block."""
-    return np.frombuffer(memory, np.int64, HEADER // 8)
 
 
 def _padded(kind: str, count: int) -> int:

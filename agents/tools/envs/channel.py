@@ -1,29 +1,34 @@
 """The messages between a batch and a worker process.
 
-A message is one byte; a few kinds are followed by a payload of bytes. Numbers
-of steps and resets are not in messages but in a block of shared memory.
+A message is one byte; a few kinds are followed by a payload of bytes. What is
+asked for at every step, and what comes of it, is not in messages but in shared
+memory, see `agents.tools.envs.turns` and `agents.tools.envs.block`.
 """
 
 import os
 import select
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 # Requests.
 START = b'i'  # Payload: pickled settings of the slice. Parent to child only.
-STEP = b's'
-RESET = b'r'
+WAKE = b'w'  # There is a request in shared memory.
 CALL = b'c'  # Payload: pickled index, name, arguments. Parent to child only.
-ATTACH = b'a'
+MEASURE = b'm'
 CLOSE = b'q'
 
 # Replies.
-DONE = b'd'
+DONE = b'd'  # There is a reply in shared memory.
 RESULT = b'v'  # Payload: a value by `agents.tools.envs.wire`.
 REFUSED = b'x'  # Payload: text; the call cannot be answered, nothing broke.
 EXCEPTION = b'e'  # Payload: text; the worker is over.
 REPLIES = DONE, RESULT, REFUSED, EXCEPTION
+
+# How long to sleep without looking whether there is something, in case the
+# processor showed the other process too late that this one was about to sleep.
+DOZE_SECONDS = 0.1
 
 # How long to stay awake for a message. Long enough for a small policy and a few
 # dozen environments, and short enough not to be felt by others.
@@ -74,10 +79,13 @@ class Channel:
         except ConnectionResetError:
             return b''
 
-    def receive_soon(self) -> bytes:
-        """Like `receive`, but awake for a while before sleeping."""
-        self._readable.wait()
-        return self.receive()
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait for a message, or for something else, see `Readable.wait`.
+
+        Returns:
+            Whether there is a message.
+        """
+        return bool(self._readable.wait(*args, **kwargs))
 
     def receive_payload(self, deadline: float | None = None) -> bytes:
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, deadline))
@@ -122,20 +130,39 @@ class Readable:
         """Do not wait for this one any more."""
         self._poll.unregister(descriptor)
 
-    def wait(self, timeout: float | None = None) -> list[int]:
-        """The descriptors that are readable, none after so many seconds."""
+    def wait(
+        self,
+        timeout: float | None = None,
+        is_over: Callable[[], bool] = lambda: False,
+        fall_asleep: Callable[[], None] = lambda: None,
+    ) -> list[int]:
+        """The descriptors that are readable, none after so many seconds.
+
+        Args:
+            timeout: Seconds to wait at most, by default without end.
+            is_over: Whether there is nothing to wait for any more, although no
+                descriptor is readable.
+            fall_asleep: Called before going to sleep. From then on, whoever
+                is waited for has to make a descriptor readable.
+        """
         now = time.perf_counter()
         awake = (
             AWAKE_SECONDS if timeout is None else min(AWAKE_SECONDS, timeout)
         )
         give_up = now + awake
         while self._awake_from <= now < give_up:
+            if is_over():
+                return []
             if ready := self._poll.poll(0):
                 return [descriptor for descriptor, _ in ready]
             _give_way()
             before, now = now, time.perf_counter()
-            if now - before > LATE_SECONDS and self._poll.poll(0):
+            late = now - before > LATE_SECONDS
+            if late and (is_over() or self._poll.poll(0)):
                 self._sleep(now)
+        fall_asleep()
+        if is_over():
+            return []
         ready = self._poll.poll(None if timeout is None else 1000 * timeout)
         return [descriptor for descriptor, _ in ready]
 

@@ -6,10 +6,13 @@ or a number that is not one stops the run with the environment's index rather
 than reach a normaliser or a network.
 """
 
+import contextlib
 import math
 import reprlib
+import signal
+import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -17,6 +20,14 @@ import numpy as np
 
 from agents.tools import errors, nested, spaces
 from agents.tools.envs import block, observations
+
+# Environments that take longer to be made, each, are not measured. The others
+# are for so many seconds, or as many steps.
+MAKING_SECONDS = 0.1
+MEASURING_SECONDS, MEASURED_STEPS = 0.02, 500
+
+# After so long, the measurement is called off.
+PATIENCE_SECONDS = 1.0
 
 # What methods return, and how many values they did before Gymnasium 0.26.
 VALUES = {
@@ -33,8 +44,8 @@ class EnvSlice:
         constructors: Functions that each make an environment.
         seeds: A seed for the first reset of each environment, or None.
         first: Index of the first of these environments within the batch.
-        current: Array of one integer that always holds the index of the
-            environment at work, to tell which one died or hangs.
+        current: One integer, written with the index of the environment at
+            work, to tell which one died or hangs.
     """
 
     def __init__(
@@ -42,12 +53,14 @@ class EnvSlice:
         constructors: Sequence[Callable[[], gym.Env]],
         seeds: Sequence[int | None] | None = None,
         first: int = 0,
-        current: np.ndarray | None = None,
+        current: memoryview | np.ndarray | None = None,
     ):
         self.envs: list[gym.Env] = []
+        self._constructors = constructors
         self._seeds = list(seeds or [None] * len(constructors))
         self._first = first
         self._current = np.zeros(1, np.int64) if current is None else current
+        started = time.perf_counter()
         for index, constructor in enumerate(constructors):
             self._current[0] = index
             try:
@@ -58,6 +71,7 @@ class EnvSlice:
                 ) from None
             except Exception:
                 raise self._raised(index, 'while it was constructed') from None
+        self._making_seconds = time.perf_counter() - started
         try:
             self.observation_space = self.envs[0].observation_space
             self.action_space = self.envs[0].action_space
@@ -105,7 +119,8 @@ class EnvSlice:
                     observ, reward, terminated, truncated, _ = result
                     write(index, observ)
                     rewards.append(_number(reward))
-                    _require_flags(terminated, truncated)
+                    if not (terminated is False and truncated is False):
+                        _require_flags(terminated, truncated)
                 except Exception as error:
                     raise self._broken(index, 'step', result, error) from None
                 if terminated or truncated:
@@ -140,6 +155,25 @@ class EnvSlice:
             return value(*args, **kwargs) if callable(value) else value
         except Exception:
             raise self._raised(index, f'in {name}') from None
+
+    def measure(self) -> float:
+        """Seconds that a step takes, in an environment made for that alone.
+
+        Infinite where it takes long to make one, or nothing can be told: for
+        such environments a process of their own does not cost much.
+        """
+        if self._making_seconds > len(self) * MAKING_SECONDS:
+            return math.inf
+        times = [math.inf]
+        # What goes wrong is told by those that are used.
+        with contextlib.suppress(Exception), _at_most(PATIENCE_SECONDS):
+            env = self._constructors[0]()
+            env.reset(seed=0)
+            env.action_space.seed(0)
+            found = _step_times(env, env.action_space.sample())
+            env.close()
+            times = found
+        return float(np.median(times))
 
     def close(self) -> None:
         """Close every environment, the later ones too if one raises."""
@@ -241,6 +275,34 @@ class EnvSlice:
             f'Environment {self._first + index} returned {what} with {kind}; '
             f'its observation: {observ}.'
         )
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise an error in the main thread if something takes too long."""
+
+    def give_up(*_: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _step_times(env: gym.Env, action: Any) -> list[float]:
+    """Seconds of some steps of an environment."""
+    times: list[float] = []
+    while sum(times) < MEASURING_SECONDS and len(times) < MEASURED_STEPS:
+        started = time.perf_counter()
+        _, _, terminated, truncated, _ = env.step(action)
+        times.append(time.perf_counter() - started)
+        if terminated or truncated:
+            env.reset()
+    return times
 
 
 def _wrong_number(method: str, result: Any) -> str | None:

@@ -14,13 +14,23 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors
-from agents.tools.envs import block, channel, launch, processes, wire
+from agents.tools.envs import (
+    block,
+    channel,
+    launch,
+    processes,
+    turns,
+    wire,
+)
 
 # A worker that has not closed its environments by then is killed.
 CLOSE_SECONDS = 1.0
 
 # How long it may take until a call for cancellation is heard.
 CANCEL_SECONDS = 0.1
+
+# What a message is that no request was waiting for.
+NOTHING = object()
 
 
 class ExternalProcess:
@@ -89,6 +99,9 @@ class ExternalProcess:
         self._timeout = timeout
         self._spaces: tuple[gym.Space, gym.Space] | None = None
         self._busy = True  # With constructing the environments.
+        self._in_words = True  # Whether a message answers that.
+        self._asleep = False  # Whether it is waited for asleep.
+        self._owed = 0  # How many messages may come that are too late.
         self._calls = 0
         self._number = 0  # Of the last request.
         self._close_by: float | None = None
@@ -97,7 +110,7 @@ class ExternalProcess:
         self._process, self._memory = worker.process, worker.memory
         self._channel = channel.Channel(worker.control.fileno())
         self._pidfd = worker.pidfd
-        self._header = worker.header
+        self._turns = worker.turns
         self._finalizer = weakref.finalize(self, launch.end, worker)
         try:
             self._send(channel.START, payload)
@@ -144,11 +157,19 @@ class ExternalProcess:
         self._found_spaces()
         message = cloudpickle.dumps((index, name, args, kwargs))
         self._require_idle()
-        self._begin_request()
+        self._begin_request(turns.IN_WORDS)
         self._calls += 1
         self._send(channel.CALL, message)
         promise = functools.partial(self._keep, self._calls)
         return promise() if blocking else promise
+
+    def measure(self) -> float:
+        """Seconds that a step of an environment takes, see `EnvSlice`."""
+        self._found_spaces()
+        self._require_idle()
+        self._begin_request(turns.IN_WORDS)
+        self._send_kind(channel.MEASURE)
+        return self._wait()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith('_'):
@@ -170,30 +191,49 @@ class ExternalProcess:
     ) -> block.Block:
         """Set up the shared memory through which a batch uses the process."""
         found = self._found_spaces(is_cancelled)
-        size = block.HEADER + block.Block.size(*found, self._count)
+        size = turns.SIZE + block.Block.size(*found, self._count)
         memory = block.grown(self._memory, size)
-        self.request(channel.ATTACH)
+        self.request(turns.ATTACH)
         self._wait(is_cancelled)
-        buffer = memoryview(memory)[block.HEADER :]
+        buffer = memoryview(memory)[turns.SIZE :]
         return block.Block(*found, self._count, buffer)
 
-    def request(self, kind: bytes) -> None:
-        """Send a request about the block; `Replies.wait` awaits the reply."""
+    def request(self, kind: int) -> None:
+        """Make a request about the block; `Replies.wait` awaits the reply."""
         self._require_idle()
-        self._begin_request()
-        try:
-            self._channel.send(kind)
-        except ConnectionError:
-            raise self.death() from None
+        if self._begin_request(kind):
+            self._send_kind(channel.WAKE)
+
+    def is_done(self) -> bool:
+        """Whether the last request, about the block, has been answered."""
+        return not self._in_words and self._turns.is_answered(self._number)
+
+    def conclude(self) -> None:
+        """Take the reply to a request about the block, which is done."""
+        self._busy = False
+        self._owed += self._asleep
+
+    def let_sleep(self) -> None:
+        """Be told of the reply by a message as well."""
+        self._asleep = True
+        self._turns.let_parent_sleep()
 
     def receive(self, timeout: float, deadline: float) -> Any:
-        """Take the reply that has arrived.
+        """Take the message that has arrived.
 
         Args:
             timeout: Seconds that the process has had for it.
             deadline: When they are over, by `time.monotonic`.
+
+        Returns:
+            The value of the reply, or `NOTHING` if the message was about an
+            earlier one, which had been seen by then.
         """
         kind = self._channel.receive()
+        awaited = self._busy and self._asleep and self.is_done()
+        if kind == channel.DONE and self._owed and not awaited:
+            self._owed -= 1
+            return NOTHING
         if kind not in channel.REPLIES:
             raise self.death()
         payload = b''
@@ -207,7 +247,7 @@ class ExternalProcess:
         if kind == channel.EXCEPTION:
             self._busy = False
             raise errors.EnvError(payload.decode())
-        self._require_answer()
+        self._require_answer(kind)
         if kind == channel.REFUSED:
             raise AttributeError(payload.decode())
         return wire.loads(payload) if kind == channel.RESULT else None
@@ -279,10 +319,19 @@ class ExternalProcess:
                 raise
         return self._spaces
 
-    def _begin_request(self) -> None:
+    def _begin_request(self, kind: int) -> bool:
+        """Make a request; returns whether the worker has to be woken up."""
         self._busy = True
+        self._asleep = False
+        self._in_words = kind == turns.IN_WORDS
         self._number += 1
-        self._header[block.ASKED] = self._number
+        return self._turns.ask(self._number, kind)
+
+    def _send_kind(self, kind: bytes) -> None:
+        try:
+            self._channel.send(kind)
+        except ConnectionError:
+            raise self.death() from None
 
     def _send(self, kind: bytes, payload: bytes) -> None:
         deadline = time.monotonic() + self._timeout
@@ -294,15 +343,17 @@ class ExternalProcess:
         except TimeoutError:
             raise self.timed_out(self._timeout) from None
 
-    def _require_answer(self) -> None:
-        """Refuse a reply that is not to the last request."""
-        answered = int(self._header[block.ANSWERED])
-        if not self._busy or answered != self._number:
+    def _require_answer(self, kind: bytes) -> None:
+        """Refuse a message that is no reply to the last request."""
+        answered = self._turns.answered
+        wanted = self._asleep or self._in_words or not turns.IN_ORDER
+        expected = self._busy and wanted
+        if not expected or answered != self._number:
             self.close()
             raise errors.EnvError(
                 f'The worker process {self._process.pid} of environment '
                 f'{self.first} replied to request {answered} when the last one '
-                f'was {self._number}{"" if self._busy else ", again"}. A '
+                f'was {self._number}{"" if expected else ", again"}. A '
                 'process that an environment has forked may not return to '
                 'agents.'
             )
@@ -342,7 +393,7 @@ class ExternalProcess:
             )
 
     def _at_work(self) -> int:
-        return self.first + int(self._header[block.CURRENT])
+        return self.first + self._turns.current[0]
 
 
 def _raise(error: errors.EnvError) -> None:
@@ -356,6 +407,9 @@ class Replies:
         self._processes = {}  # By the descriptor that carries the reply.
         self._control = {}  # That descriptor by each that may become readable.
         self._failed: list[ExternalProcess] = []
+        # Those that have not replied yet, and the replies of the others.
+        self._waiting: dict[int, ExternalProcess] = {}
+        self._values: dict[int, Any] = {}
         for process in processes:
             control, *others = process.descriptors()
             self._processes[control] = process
@@ -364,7 +418,7 @@ class Replies:
 
     def exchange(
         self,
-        kind: bytes,
+        kind: int,
         timeout: float,
         is_cancelled: Callable[[], bool],
         bear: Callable[[errors.EnvError], None],
@@ -401,31 +455,53 @@ class Replies:
             EnvError: If one of them raised, died or exceeded the timeout.
             Cancelled: If `is_cancelled` came to be true meanwhile.
         """
-        replies: dict[int, Any] = {}
+        self._waiting, self._values = {**self._processes}, {}
         deadline = time.monotonic() + timeout
-        while len(replies) < len(self._processes):
+        while self._waiting:
             patience = min(deadline - time.monotonic(), CANCEL_SECONDS)
-            ready = self._readable.wait(max(0, patience))
-            if not ready and is_cancelled():
+            ready = self._readable.wait(
+                max(0, patience), self._are_done, self._let_sleep
+            )
+            for descriptor in ready:
+                self._receive(descriptor, timeout, deadline, bear)
+            if ready:
+                continue
+            if self._are_done():
+                self._conclude()
+            elif is_cancelled():
                 raise errors.Cancelled(
                     'Stepping the environments was called off.'
                 )
-            if not ready and time.monotonic() >= deadline:
-                for late in [fd for fd in self._processes if fd not in replies]:
-                    error = self._processes[late].timed_out(timeout)
-                    self._give_up(late, error, bear)
-            for descriptor in ready:
-                self._receive(descriptor, replies, timeout, deadline, bear)
-        return [replies[control] for control in self._processes]
+            elif time.monotonic() >= deadline:
+                self._give_up_late(timeout, bear)
+        return [self._values.get(control) for control in self._processes]
+
+    def _are_done(self) -> bool:
+        """Whether all that are waited for have answered in shared memory."""
+        return all(map(ExternalProcess.is_done, self._waiting.values()))
+
+    def _let_sleep(self) -> None:
+        """Have those that are not done yet send a message when they are."""
+        for control, process in [*self._waiting.items()]:
+            if process.is_done():
+                process.conclude()
+                del self._waiting[control]
+            else:
+                process.let_sleep()
+
+    def _conclude(self) -> None:
+        for process in self._waiting.values():
+            process.conclude()
+        self._waiting.clear()
 
     def _receive(
         self,
         descriptor: int,
-        replies: dict[int, Any],
         timeout: float,
         deadline: float,
         bear: Callable[[errors.EnvError], None],
     ) -> None:
+        """Take the message that has arrived, or learn of a death."""
         control = self._control.get(descriptor)
         if control is None:
             return  # That of a process which has just been given up.
@@ -434,10 +510,21 @@ class Replies:
             if descriptor != control and not channel.is_readable(control):
                 raise process.death()
             # If it was done already, this is not a reply but raises an error.
-            replies[control] = process.receive(timeout, deadline)
+            value = process.receive(timeout, deadline)
         except errors.EnvError as error:
-            replies.pop(control, None)
             self._give_up(control, error, bear)
+            return
+        if value is not NOTHING:
+            self._values[control] = value
+            del self._waiting[control]
+
+    def _give_up_late(
+        self, timeout: float, bear: Callable[[errors.EnvError], None]
+    ) -> None:
+        """Go on without those that have not answered in time."""
+        for control, process in [*self._waiting.items()]:
+            if not process.is_done():
+                self._give_up(control, process.timed_out(timeout), bear)
 
     def _give_up(
         self,
@@ -452,6 +539,7 @@ class Replies:
                 del self._control[descriptor]
                 self._readable.remove(descriptor)
         process = self._processes.pop(control)
+        self._waiting.pop(control, None)
         self._failed.append(process)
         process.close()
 

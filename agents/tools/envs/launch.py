@@ -9,10 +9,8 @@ import sys
 import threading
 from typing import NamedTuple
 
-import numpy as np
-
 from agents.tools import errors
-from agents.tools.envs import block, processes
+from agents.tools.envs import block, processes, turns
 
 # Variables that would make a worker's libraries believe that they are part of
 # the parent's MPI job.
@@ -38,7 +36,7 @@ class Launched(NamedTuple):
         control: The socket to it.
         lifeline: Descriptor of a pipe; the process ends when it is closed.
         memory: Descriptor of the memory that is shared with it.
-        header: The numbers in there.
+        turns: The numbers that it begins with.
         pidfd: Descriptor that becomes readable by its death, if there is such.
     """
 
@@ -46,7 +44,7 @@ class Launched(NamedTuple):
     control: socket.socket
     lifeline: int
     memory: int
-    header: np.ndarray
+    turns: turns.Turns
     pidfd: list[int]
 
 
@@ -68,7 +66,7 @@ def _start_on(stack: contextlib.ExitStack) -> Launched:
     """Start a worker; what it needs is undone by the stack."""
     memory = block.anonymous_file()
     stack.callback(os.close, memory)
-    header = block.header(block.grown(memory, block.HEADER))
+    numbers = turns.Turns(block.grown(memory, turns.SIZE))
     ours, theirs = socket.socketpair()
     stack.callback(ours.close)
     with theirs:
@@ -80,7 +78,7 @@ def _start_on(stack: contextlib.ExitStack) -> Launched:
             os.close(their_lifeline)
     stack.callback(processes.end, process)
     pidfd = processes.death_descriptors(process)
-    return Launched(process, ours, our_lifeline, memory, header, pidfd)
+    return Launched(process, ours, our_lifeline, memory, numbers, pidfd)
 
 
 def _popen(*descriptors: int) -> subprocess.Popen:

@@ -95,10 +95,14 @@ def _leaf_writer(
     count = spaces.count(space)
     is_float = dtype.kind == 'f'
     kinds = 'fiub' if is_float else 'iub'
+    usual = (np.dtype('float32'), np.dtype('float64')) if is_float else ()
 
     def write(row: int, value: Any) -> None:
         if value.__class__ is not np.ndarray:
             value = np.asarray(value)
+        if value.dtype in usual and value.shape == shape:
+            array[row] = value
+            return
         if value.shape != shape or value.dtype.kind not in kinds:
             raise TypeError(
                 f'observation{path} should have the shape {shape} and fit '

@@ -17,7 +17,14 @@ import traceback
 import cloudpickle
 
 from agents.tools import errors
-from agents.tools.envs import block, channel, env_slice, processes, wire
+from agents.tools.envs import (
+    block,
+    channel,
+    env_slice,
+    processes,
+    turns,
+    wire,
+)
 
 # Requests to Linux: a signal when the parent dies, and to be the parent of
 # processes whose own has died. From linux/prctl.h.
@@ -52,7 +59,7 @@ class Worker:
     def __init__(self, control: int, memory: int):
         self._parent = channel.Channel(control)
         self._memory = memory
-        self._header = block.header(mmap.mmap(memory, block.HEADER))
+        self._turns = turns.Turns(mmap.mmap(memory, turns.SIZE))
         self._number = 0  # Of the request that is being answered.
         self._pid = os.getpid()
 
@@ -63,8 +70,7 @@ class Worker:
                 return  # The parent changed its mind or died.
             settings = cloudpickle.loads(self._parent.receive_payload())
             _stay_on(settings.pop('core'))
-            current = self._header[block.CURRENT : block.CURRENT + 1]
-            envs = env_slice.EnvSlice(**settings, current=current)
+            envs = env_slice.EnvSlice(**settings, current=self._turns.current)
             found = envs.observation_space, envs.action_space
             self._reply(channel.RESULT, wire.dumps(found))
             self._serve(envs)
@@ -76,23 +82,51 @@ class Worker:
 
     def _serve(self, envs: env_slice.EnvSlice) -> None:
         """Answer requests until told to close."""
+        actions = {
+            turns.STEP: envs.step,
+            turns.RESET: envs.reset,
+            turns.ATTACH: lambda: self._attach(envs),
+        }
         while True:
-            request = self._parent.receive_soon()
-            self._number = self._header[block.ASKED]
-            if request == channel.STEP:
-                envs.step()
-            elif request == channel.RESET:
-                envs.reset()
-            elif request == channel.ATTACH:
-                found = envs.observation_space, envs.action_space
-                buffer = memoryview(mmap.mmap(self._memory, 0))[block.HEADER :]
-                envs.attach(block.Block(*found, len(envs), buffer))
+            request = self._await_request()
+            if request in actions:
+                actions[request]()
+                self._conclude()
             elif request == channel.CALL:
                 self._call(envs)
-                continue
+            elif request == channel.MEASURE:
+                seconds = envs.measure()
+                self._reply(channel.RESULT, wire.dumps(seconds))
             else:
                 return
-            self._reply(channel.DONE)
+
+    def _await_request(self) -> int | bytes:
+        """The kind of the next request, or what it is in words."""
+        numbers = self._turns
+        while True:
+            words = self._parent.wait(
+                channel.DOZE_SECONDS, self._is_asked, self._sleep
+            )
+            numbers.let_worker_sleep(False)
+            word = self._parent.receive() if words else channel.WAKE
+            if word != channel.WAKE:
+                self._number = numbers.asked
+                return word
+            if numbers.asked != self._number:
+                self._number = numbers.asked
+                if numbers.kind != turns.IN_WORDS:  # Else these follow.
+                    return numbers.kind
+
+    def _is_asked(self) -> bool:
+        return self._turns.is_asked(self._number)
+
+    def _sleep(self) -> None:
+        self._turns.let_worker_sleep(True)
+
+    def _attach(self, envs: env_slice.EnvSlice) -> None:
+        found = envs.observation_space, envs.action_space
+        buffer = memoryview(mmap.mmap(self._memory, 0))[turns.SIZE :]
+        envs.attach(block.Block(*found, len(envs), buffer))
 
     def _call(self, envs: env_slice.EnvSlice) -> None:
         message = cloudpickle.loads(self._parent.receive_payload())
@@ -106,19 +140,26 @@ class Worker:
         else:
             self._reply(channel.RESULT, value)
 
-    def _reply(self, kind: bytes, payload: bytes | None = None) -> None:
-        """Answer the request, which nothing else may do."""
+    def _conclude(self) -> None:
+        """Tell that a request has been done."""
+        self._require_own_process()
+        if self._turns.answer(self._number):
+            self._parent.send(channel.DONE)
+
+    def _reply(self, kind: bytes, payload: bytes) -> None:
+        """Answer a request in words."""
+        self._require_own_process()
+        self._turns.answer(self._number)
+        self._parent.send_payload(kind, payload)
+
+    def _require_own_process(self) -> None:
+        """Refuse to answer for another process, which nothing else may do."""
         if os.getpid() != self._pid:
             raise errors.EnvError(
                 f'An environment of the worker process {self._pid} has called '
                 'os.fork, and both processes returned from it. The child has '
                 'to end by os._exit.'
             )
-        self._header[block.ANSWERED] = self._number
-        if payload is None:
-            self._parent.send(kind)
-        else:
-            self._parent.send_payload(kind, payload)
 
     def _tell(self, kind: bytes, text: str) -> None:
         with contextlib.suppress(ConnectionError):  # The parent is gone.

@@ -1,8 +1,10 @@
-"""TensorFlow, imported quietly and set up for the loops of this project.
+"""Imports TensorFlow quietly and sets the process up for it.
 
-Every module that needs TensorFlow takes it from here, so that the settings
-that have to precede its first use stand in one place. What a user has set in
-the environment is kept.
+Every module that needs TensorFlow takes it from here, so that all that has to
+precede its first use stands in one place. Whoever imports this changes the
+process: how memory is allocated, variables of the environment, and into how
+many devices TensorFlow splits the processor. What a user has set in the
+environment is kept.
 """
 
 import contextlib
@@ -12,10 +14,7 @@ import os
 import re
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from concurrent import futures
-from typing import Any
+from collections.abc import Iterator
 
 from agents.tools.graph import compile_cache
 
@@ -76,7 +75,7 @@ with contextlib.suppress(OSError, AttributeError):
 
 # A graph that waits for environments has one thing to do at a time, and handing
 # it from thread to thread takes longer than doing it. Threads within an
-# operation are slower for all but large minibatches, see `use_threads`; they
+# operation are slower for all but large minibatches, see `devices`; they
 # belong to a device, so that two devices can work side by side.
 os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
 os.environ.setdefault('TF_OVERRIDE_GLOBAL_THREADPOOL', '1')
@@ -101,94 +100,13 @@ tf.config.optimizer.set_experimental_options({'disable_meta_optimizer': True})
 compiled = tf.function(jit_compile=True, autograph=False)
 
 
-def _split_processor() -> str | None:
-    """Make the processor two devices; returns the name of the second."""
-    cpus = tf.config.list_physical_devices('CPU')
-    part = tf.config.LogicalDeviceConfiguration()
-    try:
-        tf.config.set_logical_device_configuration(cpus[0], [part, part])
-    except (RuntimeError, ValueError):  # TensorFlow is in use already.
-        return None
-    return 'CPU:1'
+# Two devices, so that the policy and the value can be learnt side by side; see
+# `devices`. Not if TensorFlow is in use already.
+with contextlib.suppress(RuntimeError, ValueError):
+    _PART = tf.config.LogicalDeviceConfiguration()
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices('CPU')[0], [_PART, _PART]
+    )
 
 
-# A device to learn the value on while the policy is learnt on the first; None
-# if there is none, so that they have to take turns.
-SECOND_DEVICE = _split_processor()
-LEARNER = 'agents-learner'
-_SECOND_THREAD = futures.ThreadPoolExecutor(1, LEARNER)
-
-
-def together(
-    first: Callable[[], Any], second: Callable[[], Any], device: str | None
-) -> tuple[Any, Any]:
-    """Call two functions at the same time, the second on a device of its own.
-
-    They must not depend on each other's effects. Without a device, or within a
-    graph, which is on one, they are called one after the other.
-
-    Args:
-        first: Is called on this thread.
-        second: Is called on another; both are awaited, even if one raises.
-        device: Where the second one's variables are, such as `SECOND_DEVICE`,
-            or None if they are where those of the first are.
-
-    Returns:
-        What the first and the second return.
-    """
-    if tf.inside_function() or device is None:
-        return first(), second()
-
-    def on_device() -> Any:
-        with tf.device(device):
-            return second()
-
-    pending = _SECOND_THREAD.submit(on_device)
-    try:
-        result = first()
-    except BaseException as error:
-        other = pending.exception()  # Waits for it.
-        if other is not None:
-            raise error from other  # So that neither is lost.
-        raise
-    return result, pending.result()
-
-
-def use_threads(count: int) -> None:
-    """Set how many threads one operation may use.
-
-    Minibatches of a few hundred rows are faster on one; those of thousands
-    want every core. Without effect once TensorFlow has run something, or where
-    the user has decided.
-    """
-    if 'TF_NUM_INTRAOP_THREADS' not in os.environ:
-        with contextlib.suppress(RuntimeError):
-            tf.config.threading.set_intra_op_parallelism_threads(count)
-
-
-_THREAD = threading.local()
-
-
-def keep_thread() -> None:
-    """Let Python remember the calling thread, which is one of TensorFlow's.
-
-    Otherwise Python makes a record of the thread for each call, with memory to
-    run functions in, and throws both away after it. With workers beside it on
-    the same cores that takes as long as the step of an environment.
-    """
-    if not hasattr(_THREAD, 'kept'):
-        # Never released, as the thread lives as long as the process.
-        ctypes.pythonapi.PyGILState_Ensure()
-        _THREAD.kept = True
-
-
-__all__ = [
-    'LEARNER',
-    'SECOND_DEVICE',
-    'compiled',
-    'keep_thread',
-    'keras',
-    'tf',
-    'together',
-    'use_threads',
-]
+__all__ = ['compiled', 'keras', 'tf']

@@ -1,48 +1,53 @@
 """A batch of environments as operations of a graph."""
 
-import weakref
 from typing import Any
 
 import numpy as np
 
-from agents.tools import nested, spaces
 from agents.tools.envs import block
 from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.graph import bounds
-from agents.tools.graph.backend import keep_thread, tf
+from agents.tools.graph import bounds, foreign
+from agents.tools.graph.backend import tf
+from agents.tools.graph.host_calls import HostCall
+from agents.tools.layout import Spec
 from agents.tools.transition import Transition
 
 
 class InGraphBatchEnv(tf.Module):
     """Makes a step of a `BatchEnv` an operation, its reply variables.
 
-    This is the one place where the graph calls Python. Bounded continuous
-    actions range from -1 to 1 here: they are clipped and scaled to the bounds
-    on their way to the environments, while the algorithm keeps the action that
-    it chose. Counted actions and observations start from zero.
+    A compiled program steps the environments by a host call and goes on, so
+    that a rollout is one program whatever the environments are. This is the
+    one place where the graph calls Python. Bounded continuous actions range
+    from -1 to 1 here: they are clipped and scaled to the bounds on their way
+    to the environments, while the algorithm keeps the action that it chose.
+    Counted actions and observations start from zero.
 
     Args:
         batch_env: The environments.
     """
 
-    # Whether a function that steps the batch can be compiled as a whole.
-    compiled = False
+    # Whether its whole state is in variables, so that a checkpoint holds it.
+    native = False
 
     def __init__(self, batch_env: BatchEnv):
         super().__init__()
+        # Whether a function that steps the batch can be compiled as a whole.
+        self.compiled = foreign.why_not() is None
         self._batch_env = batch_env
         self.observation_space = batch_env.observation_space
         self.action_space = batch_env.action_space
         self._layout = block.reply_layout(self.observation_space)
-        self._reply = [
-            tf.Variable(tf.zeros((len(self), width), kind), trainable=False)
+        matrices = [
+            Spec((len(self), width), kind)
             for kind, width in self._layout.groups
         ]
-        (action,) = nested.flatten(spaces.specs(self.action_space))
-        self._action = tf.Variable(
-            tf.zeros((len(self), *action.shape), action.dtype), trainable=False
-        )
-        self._failure: Exception | None = None
+        self._reply = [
+            tf.Variable(tf.zeros(spec.shape, spec.dtype), trainable=False)
+            for spec in matrices
+        ]
+        self._step = HostCall(_first(batch_env.step_packed), matrices)
+        self._reset = HostCall(_first(batch_env.reset_packed), matrices)
 
     def __len__(self) -> int:
         return len(self._batch_env)
@@ -57,11 +62,6 @@ class InGraphBatchEnv(tf.Module):
     def observ(self) -> Any:
         """What to act on next, already reset where an episode ended."""
         return self._read()['observ']
-
-    @property
-    def action(self) -> tf.Tensor:
-        """The last action as it was chosen."""
-        return self._action.read_value()
 
     @property
     def reward(self) -> tf.Tensor:
@@ -92,17 +92,16 @@ class InGraphBatchEnv(tf.Module):
         self.step(self.prepare(action))
 
     def prepare(self, action: tf.Tensor) -> tf.Tensor:
-        """The first half of `simulate`, which can be compiled.
+        """The first half of `simulate`, which can be compiled in any case.
 
         Returns:
             What the environments are given for the action.
         """
-        self._action.assign(action)
         return bounds.to_bounds(action, self.action_space)
 
     def step(self, prepared: tf.Tensor) -> None:
         """The second half of `simulate`, which waits for the environments."""
-        self._exchange('step_packed', prepared)
+        self._exchange(self._step, prepared)
 
     def reset(self, mask: tf.Tensor | None = None) -> None:
         """Reset the environments where the mask is true, by default all.
@@ -112,11 +111,11 @@ class InGraphBatchEnv(tf.Module):
         """
         if mask is None:
             mask = tf.ones([len(self)], bool)
-        self._exchange('reset_packed', mask)
+        self._exchange(self._reset, mask)
 
-    def failure(self) -> Exception | None:
+    def failure(self) -> BaseException | None:
         """The error that an environment raised, which the graph hides."""
-        return self._failure
+        return self._step.error or self._reset.error
 
     def cancel(self) -> None:
         """Make the step under way, or the next, raise `Cancelled`."""
@@ -126,27 +125,21 @@ class InGraphBatchEnv(tf.Module):
         """Close the environments and end their processes."""
         self._batch_env.close()
 
-    def _exchange(self, method: str, argument: tf.Tensor) -> None:
-        # TensorFlow keeps what it may call until the process ends. By a weak
-        # reference, it does not keep the environments as well.
-        reference = weakref.ref(self)
-
-        def call(argument: np.ndarray) -> list[np.ndarray]:
-            keep_thread()
-            return reference()._call(method, argument)  # type: ignore[union-attr]
-
-        kinds = [kind for kind, _ in self._layout.groups]
-        matrices = tf.nest.flatten(tf.numpy_function(call, [argument], kinds))
+    def _exchange(self, call: HostCall, argument: tf.Tensor) -> None:
+        # The last reply is an argument as well, which nobody looks at. It
+        # keeps the calls in order, which a program tells by what is passed on.
+        matrices = call(argument, self._reply[0].read_value())
         for variable, matrix in zip(self._reply, matrices, strict=True):
-            variable.assign(tf.ensure_shape(matrix, variable.shape))
-
-    def _call(self, method: str, argument: np.ndarray) -> list[np.ndarray]:
-        """Let the environments do something, outside of the graph."""
-        try:
-            return getattr(self._batch_env, method)(argument)
-        except Exception as error:
-            self._failure = error
-            raise
+            variable.assign(matrix)
 
     def _read(self) -> dict:
         return self._layout.unpack(self._reply)
+
+
+def _first(method: Any) -> Any:
+    """A method of a batch as a function for a host call of its argument."""
+
+    def function(inputs: list[np.ndarray], results: list[np.ndarray]) -> None:
+        method(inputs[0], results)
+
+    return function

@@ -43,10 +43,6 @@ class InGraphEnv(tf.Module):
         return self._only(self._batch.observ)
 
     @property
-    def action(self) -> tf.Tensor:
-        return self._only(self._batch.action)
-
-    @property
     def reward(self) -> tf.Tensor:
         return self._only(self._batch.reward)
 

@@ -19,7 +19,8 @@ from tensorflow.core.framework import (
     types_pb2,
 )
 
-from agents.tools.graph.backend import LEARNER, tf
+from agents.tools.graph.backend import tf
+from agents.tools.graph.devices import LEARNER
 
 # The object of a device that owns its compiled programs: its name, its type
 # and the hash of that by which TensorFlow tells types apart.

@@ -41,28 +41,13 @@ def simulate(batch_env: Any, algo: Any, scores: EpisodeScores) -> tf.Tensor:
 def rollout(
     batch_env: Any, algo: Any, scores: EpisodeScores, steps: int
 ) -> tf.Tensor:
-    """Simulate a number of steps, in the graph.
-
-    The order is that of `simulate`. Its end and the beginning of the next step
-    are one call of a compiled function, because every call costs about as much
-    as choosing the actions.
-    """
-
-    act = _piece(functools.partial(_act, batch_env, algo))
-    record = _piece(functools.partial(_record, batch_env, algo, scores))
-
-    @_piece
-    def record_and_act(observ: Any, action: tf.Tensor) -> tuple:
-        record(observ, action)
-        return act()
-
-    def turn(observ: Any, action: tf.Tensor, prepared: tf.Tensor) -> tuple:
-        batch_env.step(prepared)
-        return record_and_act(observ, action)
-
-    observ, action, prepared = _repeat(turn, steps - 1, act())
-    batch_env.step(prepared)
-    return record(observ, action)
+    """Simulate a number of steps, in the graph."""
+    (done,) = _repeat(
+        lambda done: (simulate(batch_env, algo, scores),),
+        steps,
+        (tf.zeros(len(batch_env), bool),),
+    )
+    return done
 
 
 def training(
@@ -102,6 +87,9 @@ def training(
 
     def operation() -> dict:
         episodes = simulate_rollout()
+        failure = batch_env.failure()
+        if failure is not None:
+            raise failure
         return {**learn(), **episodes}
 
     return operation

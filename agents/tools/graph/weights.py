@@ -2,19 +2,28 @@
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from agents.tools.graph.backend import tf
 
 
-def named_variables(thing: Any, prefix: str = '') -> dict[str, tf.Variable]:
+def named_variables(
+    thing: Any, prefix: str = '', others: Iterable[tf.Variable] = ()
+) -> dict[str, tf.Variable]:
     """All variables reachable from an object, by a path of attribute names.
 
     The names follow from the code alone and not from what else was built in
     the process, so that they can be found again in a checkpoint. A variable
     that is reachable in several ways has the first of its names.
+
+    Args:
+        thing: A module, network or nest of variables.
+        prefix: What names begin with.
+        others: Variables to leave out.
     """
-    found = _named(thing, prefix)
+    found: dict[str, Any] = {}
+    _collect(thing, prefix, found, {id(variable) for variable in others})
     return {name: _plain(variable) for name, variable in found.items()}
 
 
@@ -31,8 +40,10 @@ def count_weights(
         scope: Count only names that begin with this path.
         exclude: Leave out names that match this regular expression.
     """
+    found: dict[str, Any] = {}
+    _collect(thing, '', found, set())
     total = 0
-    for name, variable in _named(thing).items():
+    for name, variable in found.items():
         if not variable.trainable:
             continue
         if scope and not f'{name}/'.startswith(f'{scope.rstrip("/")}/'):
@@ -43,14 +54,8 @@ def count_weights(
     return total
 
 
-def _named(thing: Any, prefix: str = '') -> dict[str, Any]:
-    """The variables, those of Keras as they are: they know what is frozen."""
-    found: dict[str, Any] = {}
-    _collect(thing, prefix, found, set())
-    return found
-
-
 def _collect(thing: Any, path: str, found: dict, seen: set[int]) -> None:
+    """Find variables, those of Keras as they are: they know what is frozen."""
     plain = _plain(thing)
     if isinstance(plain, tf.Variable):
         if id(plain) not in seen:

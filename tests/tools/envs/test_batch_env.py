@@ -973,7 +973,8 @@ def test_no_shared_memory_left(nothing_left):
     # Files that may not grow stand for memory of which there is none.
     program = """
         import resource, gymnasium as gym, numpy as np
-        from agents.tools import batch_env, errors, external_process
+        from agents.tools import errors
+        from agents.tools.envs import batch_env, external_process
 
         class Env(gym.Env):
             observation_space = gym.spaces.Box(0, 1, (5000,), np.float32)

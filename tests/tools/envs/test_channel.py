@@ -24,10 +24,15 @@ def ends(sockets):
     return [channel.Channel(end.fileno()) for end in sockets]
 
 
+def receive_soon(end):
+    assert end.wait()
+    return end.receive()
+
+
 def test_kinds_arrive_in_order(ends):
-    ends[0].send(channel.STEP)
-    ends[0].send(channel.RESET)
-    assert [ends[1].receive(), ends[1].receive()] == [b's', b'r']
+    ends[0].send(channel.WAKE)
+    ends[0].send(channel.CLOSE)
+    assert [ends[1].receive(), ends[1].receive()] == [b'w', b'q']
 
 
 def test_kinds_differ():
@@ -63,20 +68,20 @@ def test_payload_is_followed_by_the_next_message(ends):
 @pytest.mark.parametrize('awake', [0.0, 10.0])
 def test_receive_soon_waits_for_the_message(ends, awake, monkeypatch):
     monkeypatch.setattr(channel, 'AWAKE_SECONDS', awake)
-    timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
+    timer = threading.Timer(0.05, ends[0].send, args=[channel.WAKE])
     timer.start()
-    assert ends[1].receive_soon() == channel.STEP
+    assert receive_soon(ends[1]) == channel.WAKE
     timer.join()
 
 
 def test_other_end_is_gone(sockets, ends):
     sockets[0].close()
     assert ends[1].receive() == b''
-    assert ends[1].receive_soon() == b''
+    assert receive_soon(ends[1]) == b''
 
 
 def test_other_end_is_gone_without_having_read(sockets, ends):
-    ends[1].send(channel.STEP)
+    ends[1].send(channel.WAKE)
     sockets[0].close()
     assert ends[1].receive() == b''
 
@@ -120,10 +125,10 @@ def test_readable_or_gone(sockets):
 
 def test_awake_where_nothing_yields(ends, monkeypatch):
     monkeypatch.delattr(os, 'sched_yield')
-    timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
+    timer = threading.Timer(0.05, ends[0].send, args=[channel.WAKE])
     timer.start()
     monkeypatch.setattr(channel, 'AWAKE_SECONDS', 10.0)
-    assert ends[1].receive_soon() == channel.STEP
+    assert receive_soon(ends[1]) == channel.WAKE
     timer.join()
 
 
@@ -164,10 +169,10 @@ def late_message(yields, ends):
 def is_awake(yields, ends):
     """Whether a process that waits for a message gives way, or else sleeps."""
     yields.count = 0
-    yields.meanwhile = lambda: ends[0].send(channel.STEP)
+    yields.meanwhile = lambda: ends[0].send(channel.WAKE)
     timer = threading.Timer(0.1, yields.meanwhile)  # Wakes up who sleeps.
     timer.start()
-    assert ends[1].receive_soon() == channel.STEP
+    assert receive_soon(ends[1]) == channel.WAKE
     timer.cancel()
     timer.join()
     assert yields.count <= 1
@@ -177,10 +182,10 @@ def is_awake(yields, ends):
 def test_receiver_is_awake_for_a_while(ends, yields):
     for _ in range(3):
         assert is_awake(yields, ends)
-    timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
+    timer = threading.Timer(0.05, ends[0].send, args=[channel.WAKE])
     timer.start()
     yields.count, yields.meanwhile = 0, lambda: None
-    assert ends[1].receive_soon() == channel.STEP
+    assert receive_soon(ends[1]) == channel.WAKE
     assert yields.count == pytest.approx(channel.AWAKE_SECONDS / 1e-5, abs=2)
     timer.join()
 
@@ -212,9 +217,9 @@ def test_receiver_sleeps_longer_if_it_happens_again_soon(ends, yields):
 
 def test_others_may_have_the_core_while_there_is_no_message(ends, yields):
     yields.seconds = 2 * channel.LATE_SECONDS
-    timer = threading.Timer(0.05, ends[0].send, args=[channel.STEP])
+    timer = threading.Timer(0.05, ends[0].send, args=[channel.WAKE])
     timer.start()
-    assert ends[1].receive_soon() == channel.STEP
+    assert receive_soon(ends[1]) == channel.WAKE
     timer.join()
     assert yields.count == 1  # Which took longer than it stays awake.
     assert is_awake(yields, ends)
@@ -224,5 +229,5 @@ def test_waiting_takes_no_longer_than_the_timeout(ends, yields):
     readable = channel.Readable([ends[0].descriptor])
     assert readable.wait(channel.AWAKE_SECONDS / 2) == []
     assert yields.count == pytest.approx(channel.AWAKE_SECONDS / 2e-5, abs=2)
-    ends[1].send(channel.STEP)
+    ends[1].send(channel.WAKE)
     assert readable.wait(0.0) == [ends[0].descriptor]

@@ -1,11 +1,9 @@
-"""How TensorFlow is set up, and two functions at the same time."""
+"""How TensorFlow is set up, and the process for it."""
 
 import json
 import os
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
@@ -33,13 +31,13 @@ def run(program, **settings):
 
 TELL_SETTINGS = f"""
 import json, os
-from agents.tools import backend
-backend.use_threads(2)
+from agents.tools.graph import backend, devices
+devices.use_threads(2)
 backend.tf.constant(1) + 1
 threads = backend.tf.config.threading
 settings = {{name: os.environ.get(name) for name in {SETTINGS}}}
 settings['intra'] = threads.get_intra_op_parallelism_threads()
-settings['second'] = backend.SECOND_DEVICE
+settings['second'] = devices.SECOND_DEVICE
 settings['matplotlib'] = 'matplotlib' in __import__('sys').modules
 print(json.dumps(settings))
 """
@@ -107,106 +105,6 @@ print('numpy' in sys.modules)
 print('tensorflow' in sys.modules, 'keras' in sys.modules)
 """
     assert run(program).stdout == 'True\nFalse False\n'
-
-
-# None where TensorFlow was in use before it could be set up.
-DEVICES = [None, backend.SECOND_DEVICE] if backend.SECOND_DEVICE else [None]
-each_device = pytest.mark.parametrize('device', DEVICES)
-on_two_devices = pytest.mark.skipif(
-    backend.SECOND_DEVICE is None, reason='TensorFlow was in use before.'
-)
-
-
-@each_device
-def test_together_returns_in_order(device):
-    assert backend.together(lambda: 'first', lambda: 'second', device) == (
-        'first',
-        'second',
-    )
-
-
-@on_two_devices
-def test_together_runs_both_at_the_same_time():
-    barrier = threading.Barrier(2, timeout=20)
-
-    def meet():
-        barrier.wait()  # Raises unless the other one comes.
-        return tf.constant(1.0).device
-
-    first, second = backend.together(meet, meet, backend.SECOND_DEVICE)
-    assert first.endswith('CPU:0')
-    assert second.endswith('CPU:1')
-
-
-def test_together_without_a_device_is_one_after_the_other():
-    order = []
-
-    def call():
-        order.append(threading.current_thread())
-        return len(order), tf.constant(1.0).device[-5:]
-
-    both = backend.together(call, call, None)
-    assert both == ((1, 'CPU:0'), (2, 'CPU:0'))
-    assert order == [threading.current_thread()] * 2
-
-
-@each_device
-def test_together_in_a_graph_is_one_after_the_other(device):
-    order = tf.Variable(tf.zeros([], tf.int32))
-
-    @tf.function
-    def both():
-        return backend.together(
-            lambda: order.assign_add(1).read_value(),
-            lambda: order.assign(order * 10).read_value(),
-            device,
-        )
-
-    assert [int(value) for value in both()] == [1, 10]
-
-
-@each_device
-@pytest.mark.parametrize('place', [0, 1])
-def test_together_raises_what_either_raises(device, place):
-    def fail():
-        raise ValueError('not today')
-
-    functions = [lambda: 1, lambda: 2]
-    functions[place] = fail
-    with pytest.raises(ValueError, match='not today'):
-        backend.together(*functions, device)
-
-
-@on_two_devices
-def test_together_waits_for_the_second_if_the_first_raises():
-    raised, ended = threading.Event(), []
-
-    def fail():
-        raised.set()
-        raise ValueError('not today')
-
-    def take_longer():
-        raised.wait(20)
-        time.sleep(0.1)
-        ended.append(True)
-
-    with pytest.raises(ValueError, match='not today'):
-        backend.together(fail, take_longer, backend.SECOND_DEVICE)
-    assert ended
-
-
-@on_two_devices
-def test_together_tells_of_both_errors():
-    def fail(text):
-        raise ValueError(text)
-
-    with pytest.raises(ValueError, match='not today') as caught:
-        backend.together(
-            lambda: fail('not today'),
-            lambda: fail('nor ever'),
-            backend.SECOND_DEVICE,
-        )
-    assert str(caught.value.__cause__) == 'nor ever'
 
 
 def test_compiled_functions_are_compiled():

@@ -128,7 +128,7 @@ def test_cache_of_another_user_is_not_used(cache, capfd):
 def test_user_without_a_name_and_a_home_has_no_cache():
     program = """
         import os
-        from agents.tools import compile_cache
+        from agents.tools.graph import compile_cache
 
         os.environ.clear()
         os.setuid(12345)

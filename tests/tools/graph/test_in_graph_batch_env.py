@@ -79,7 +79,6 @@ def test_step_is_that_of_the_batch():
         for value in (inside.done, inside.begins, inside.transition.done):
             np.testing.assert_array_equal(value, done)
         np.testing.assert_array_equal(inside.reward, outcome[0])
-        np.testing.assert_array_equal(inside.action, action)
         ends += done.sum()
     assert ends > 3  # So that the two observations did differ.
 
@@ -138,7 +137,6 @@ def test_actions_are_scaled_to_the_bounds(low, high, chosen, given):
     batch_env.reset()
     batch_env.simulate(tf.constant([chosen], tf.float32))
     assert env.actions[0].tolist() == given
-    assert batch_env.action.numpy().tolist() == [chosen]
 
 
 def test_scaled_actions_are_within_bounds_despite_rounding():
@@ -181,7 +179,6 @@ def test_counted_actions_start_from_zero(space, chosen, given):
     batch_env.simulate(tf.constant([chosen]))
     assert np.asarray(env.actions[0]).tolist() == given
     assert env.actions[0] in space
-    assert batch_env.action.numpy().tolist() == [chosen]
 
 
 def test_nested_observations_arrive_whole():
@@ -208,7 +205,7 @@ def test_nested_observations_arrive_whole():
         number, choice = nest['parts']
         assert number[0] == expected['parts'][0].astype(np.float32)
         assert choice[0] == expected['parts'][1]
-    assert len(batch_env.variables) == 3  # Floats, bytes and the action.
+    assert len(batch_env.variables) == 2  # Floats and bytes.
 
 
 def test_counted_observations_start_from_zero():

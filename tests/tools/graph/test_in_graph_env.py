@@ -23,7 +23,7 @@ def test_outcome_is_that_of_the_environment():
         observ, reward, terminated, truncated, _ = other.step(action)
         np.testing.assert_allclose(env.observ, observ, rtol=1e-5)
         np.testing.assert_array_equal(env.transition.next_observ, env.observ)
-        assert (env.reward, env.action) == (reward, action)
+        assert env.reward == reward
         assert env.done == (terminated or truncated)
 
 
@@ -36,7 +36,6 @@ def test_nothing_has_the_dimension_of_a_batch():
     assert not env.begins
     assert env.observ.shape == env.transition.next_observ.shape == (4,)
     assert env.reward.shape == env.done.shape == ()
-    assert env.action.shape == (2,)
 
 
 def test_steps_are_counted_over_all_episodes():

@@ -166,7 +166,7 @@ def test_directory_with_a_link_in_it_is_told(run, victim):
 
 KILLED = """
 import os, pathlib, sys
-from agents.tools import files
+from agents.tools.runs import files
 with files.replacing(pathlib.Path(sys.argv[1])) as file:
     file.write(b'half')
     file.flush()

@@ -1,0 +1,61 @@
+"""The contract of what improves a policy."""
+
+from typing import Any
+
+from agents.parts import returns
+from agents.parts.record import Rollout
+from agents.tools.attr_dict import AttrDict
+from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
+
+
+class Learner(tf.Module):
+    """What `agents.algorithms.on_policy` asks of that which learns a policy.
+
+    Each algorithm has one of its own, with whatever it needs: an optimizer, or
+    none. `update` is compiled.
+
+    Attributes:
+        draws: How many random keys an update uses up.
+    """
+
+    draws = 1
+
+    def update(
+        self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Improve the policy by a rollout.
+
+        Args:
+            rollout: What to learn from.
+            key: Random key, of which `draws` follow each other.
+            learning_rate_scale: Factor of the learning rate.
+
+        Returns:
+            Numbers by name for the log. In there, `loss` and `gradient_norm`
+            become those of the policy, and `skipped`, how many gradients in a
+            row were useless, is added to that of the value.
+        """
+        raise NotImplementedError
+
+    def failure(self) -> Exception | None:
+        """Why to give up, if there is reason to."""
+        return None
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        """Tensors by name that are worth a histogram."""
+        return {}
+
+    def transient(self) -> list[Any]:
+        """Variables that a checkpoint does without."""
+        return []
+
+
+def scale_advantage(
+    rollout: Rollout, config: AttrDict, ranks: Communicator = ALONE
+) -> tf.Tensor:
+    """The advantages by which a policy is improved; zero where lost."""
+    if not config.normalize_advantage:
+        return rollout.advantage
+    normalized = returns.normalized(rollout.advantage, ranks)
+    return tf.where(rollout.lost, 0.0, normalized)

@@ -1,0 +1,216 @@
+"""What was recorded of a rollout, and what is made of it to learn from."""
+
+import math
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+from agents.parts import soundness
+from agents.parts.policy import Inputs
+from agents.tools import errors, layout, nested, spaces
+from agents.tools.graph import state
+from agents.tools.graph.backend import tf
+from agents.tools.transition import Transition
+
+
+class Record(NamedTuple):
+    """What happened in a rollout, leaves `[time, agent, ...]`.
+
+    Attributes:
+        observ: What was acted on, as the environments returned it, or `Inputs`
+            once the policy has made it ready.
+        begins: Where an episode begins.
+        action: The actions, as distributions are over them.
+        reward: What the environments returned, or once normalized.
+        terminated: Where a state of no further reward was reached.
+        done: Where an episode is over, for whatever reason.
+        lost: Where an environment failed, so that there is nothing to learn.
+        next_observ: The true successors, like `observ`.
+        state: The recurrent state of the policy before the first step,
+            `[agent, ...]`.
+    """
+
+    observ: Any
+    begins: tf.Tensor
+    action: tf.Tensor
+    reward: tf.Tensor
+    terminated: tf.Tensor
+    done: tf.Tensor
+    lost: tf.Tensor
+    next_observ: Any
+    state: Any
+
+
+class Rollout(NamedTuple):
+    """A rollout to learn from, leaves `[time, agent, ...]`.
+
+    Attributes:
+        inputs: Observations that the policy has made ready.
+        begins: Where an episode begins.
+        action: The actions, as distributions are over them.
+        reward: The rewards as they are learnt from.
+        lost: Where there is nothing to learn.
+        state: The recurrent state of the policy before the first step,
+            `[agent, ...]`.
+        value: Which return the critic expected.
+        advantage: How much better the return was.
+        returns: The returns.
+    """
+
+    inputs: Inputs
+    begins: tf.Tensor
+    action: tf.Tensor
+    reward: tf.Tensor
+    lost: tf.Tensor
+    state: Any
+    value: tf.Tensor
+    advantage: tf.Tensor
+    returns: tf.Tensor
+
+
+class Recorder(tf.Module):
+    """Records the steps since the last update.
+
+    Episodes run on from one rollout to the next, and every row is a real step:
+    nothing is padded.
+
+    Args:
+        observ_space: Space of the observations.
+        action_space: Space of the actions.
+        steps: Number of steps in a rollout.
+        num_agents: Number of agents.
+        before: The recurrent state of the policy at the beginning.
+    """
+
+    def __init__(
+        self,
+        observ_space: gym.Space,
+        action_space: gym.Space,
+        steps: int,
+        num_agents: int,
+        before: Any,
+    ):
+        super().__init__()
+        specs = _define_specs(observ_space, action_space)
+        self._layout = layout.Layout(specs)
+        self._counts_actions = spaces.count(action_space) is not None
+        kinds = [spec.dtype for spec in nested.flatten(specs[0])]
+        self._counts_observs = 'int32' in kinds
+        self._step = tf.Variable(0, trainable=False)
+        self._matrices = [
+            tf.Variable(
+                tf.zeros((steps, num_agents, width), kind), trainable=False
+            )
+            for kind, width in self._layout.groups
+        ]
+        # Where episodes began and the recurrent state, before the rollout that
+        # was taken last and before the one that is being recorded.
+        start = {'begins': tf.ones(num_agents, bool), 'state': before}
+        self._taken = state.variables(start)
+        self._coming = state.variables(start)
+
+    @property
+    def length(self) -> tf.Tensor:
+        """How many steps have been recorded."""
+        return self._step.read_value()
+
+    def append(
+        self, observ: Any, action: tf.Tensor, transition: Transition
+    ) -> None:
+        """Record a step, leaves `[agent, ...]`."""
+        matrices = self._layout.pack((observ, action, transition))
+        for variable, matrix in zip(self._matrices, matrices, strict=True):
+            row = tf.IndexedSlices(matrix[None], self._step[None])
+            variable.scatter_update(row)
+        self._step.assign_add(1)
+
+    def take(self, after: Any) -> Record:
+        """Take what was recorded, and begin a new rollout.
+
+        Args:
+            after: The recurrent state of the policy after the last step.
+        """
+        state.assign(self._taken, state.read(self._coming))
+        record = self.last()
+        start = {'begins': record.done[-1], 'state': after}
+        state.assign(self._coming, start)
+        self._step.assign(0)
+        return record
+
+    def last(self) -> Record:
+        """What was taken last, as long as no other step is recorded."""
+        observ, action, transition = self._layout.unpack(self._matrices)
+        start, done = state.read(self._taken), transition.done
+        return Record(
+            observ=observ,
+            begins=tf.concat([start['begins'][None], done[:-1]], 0),
+            action=action,
+            reward=transition.reward,
+            terminated=transition.terminated,
+            done=done,
+            lost=transition.lost,
+            next_observ=transition.next_observ,
+            state=start['state'],
+        )
+
+    def restart(self) -> None:
+        """Forget the steps since the last update; all episodes begin anew."""
+        self._step.assign(0)
+        begins = self._coming['begins']
+        begins.assign(tf.ones_like(begins))
+
+    def is_sound(self) -> tf.Tensor:
+        """Whether all that was recorded can be learnt from."""
+        observ, action, transition = self._layout.unpack(self._matrices)
+        # At once, where there are no whole numbers, which have other bits.
+        sound = soundness.is_sound(
+            nested.flatten((observ, action, transition))
+            if self._counts_observs
+            else self._matrices
+        )
+        if self._counts_actions:
+            return sound & (tf.reduce_min(action) >= 0)
+        return sound
+
+    def failure(self) -> Exception | None:
+        """What of the record cannot be learnt from, if anything cannot."""
+        recorded = self._layout.unpack(self._matrices)
+        observ, action, transition = nested.map(np.asarray, recorded)
+        before, after = map(nested.flatten, (observ, transition.next_observ))
+        chosen = action
+        if self._counts_actions:
+            chosen = np.where(action < 0, math.nan, action)
+        leaves = [*before, chosen, transition.reward, *after]
+        place = soundness.first_unsound(leaves)
+        if place is None:
+            return None
+        time, number, agent = place
+        if number == len(before):
+            return errors.EnvError(
+                f'The action {action[time, agent]} for environment {agent} is '
+                'none, as what the network puts out is not finite. Nothing was '
+                'learnt from it.'
+            )
+        what = 'reward' if number == len(before) + 1 else 'observation'
+        return errors.EnvError(
+            f'Environment {agent} returned the {what} '
+            f'{leaves[number][time, agent]}, given the action '
+            f'{action[time, agent]}. Numbers have to be finite, and so do '
+            'their squares in 32 bits. Nothing was learnt from it.'
+        )
+
+    def transient(self) -> list[Any]:
+        """The variables that only matter within a rollout."""
+        return [self._step, self._matrices, self._taken]
+
+
+def _define_specs(observ_space: gym.Space, action_space: gym.Space) -> tuple:
+    """What is recorded of each step: observation, action and transition."""
+    observ = spaces.specs(observ_space)
+    action = spaces.specs(action_space)
+    if not isinstance(action_space, gym.spaces.Discrete):
+        action = layout.Spec((math.prod(action.shape),), action.dtype)
+    number, flag = layout.Spec((), 'float32'), layout.Spec((), 'bool')
+    transition = Transition(number, flag, flag, observ, flag)
+    return observ, action, transition

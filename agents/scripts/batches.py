@@ -1,0 +1,146 @@
+"""The batches of environments that a training uses, and where they step."""
+
+import contextlib
+import itertools
+import pathlib
+from typing import Any
+
+from agents import tools
+from agents.scripts import env_setup, utility
+from agents.scripts.status import Status
+from agents.tools.attr_dict import AttrDict
+from agents.tools.envs.restarts import Restarts
+
+# What a step of a batch in workers takes beyond that of its environments.
+ROUND_TRIP_SECONDS = 50e-6
+
+# How much quicker a step of the batch has to be in this process. Workers are
+# safer: an environment that crashes or hangs takes only its worker along.
+WORTH_IT = 0.9
+
+
+def start(
+    config: AttrDict,
+    env_processes: bool | None,
+    logdir: pathlib.Path | None,
+    status: Status,
+    restarts: Restarts,
+) -> list[Any]:
+    """Start the environments for training and for evaluation.
+
+    Their processes start while TensorFlow is imported, which takes longer.
+    Where a step takes less time than to ask another process for it, they are
+    left for environments in this process, which step in the same way.
+
+    Args:
+        config: Settings.
+        env_processes: Whether to use worker processes, None for whichever is
+            quicker.
+        logdir: Directory of the run. A resumed run goes through other episodes
+            than it did at its start.
+        status: Where to tell what is going on.
+        restarts: How many workers may be started anew.
+
+    Returns:
+        The batches for training and for evaluation, in the graph.
+    """
+    if env_setup.is_native(config):
+        status.say('tensorflow', 'importing')
+        utility.use_threads(config)
+        return utility.define_native_batch_envs(config)
+    session = utility.last_checkpoint(logdir) or 0
+    with contextlib.ExitStack() as stack:
+        members = _start_members(config, session, env_processes is not False)
+        for process in itertools.chain(*members):
+            stack.callback(process.close)
+        status.say('tensorflow', 'importing')
+        utility.use_threads(config)
+        _tell_if_slow(status)
+        if env_processes is None and _may_leave_workers(config):
+            seconds = members[0][0].measure()
+            if is_quicker_here(config.num_agents, len(members[0]), seconds):
+                status.say(
+                    'stepping',
+                    f'in this process, as a step takes {1e6 * seconds:.1f} µs '
+                    '(--env_processes for workers)',
+                )
+                # The stack closes the workers.
+                members = _start_members(config, session, False)
+                return _combine(members, config, restarts)
+        batches = _combine(members, config, restarts)
+        stack.pop_all()
+    if env_processes is not False:
+        train, evaluation = map(len, members)
+        status.say(
+            'workers',
+            f'{train} for training and {evaluation} for evaluation up',
+        )
+    return batches
+
+
+def is_quicker_here(count: int, workers: int, seconds: float) -> bool:
+    """Whether environments had better step in this process, one by one.
+
+    Args:
+        count: Number of environments.
+        workers: Number of processes that would step them.
+        seconds: Time that a step of one environment takes.
+    """
+    each = -(-count // workers)
+    there = each * seconds + ROUND_TRIP_SECONDS
+    return count * seconds < WORTH_IT * there
+
+
+def _tell_if_slow(status: Status) -> None:
+    """Tell if a program has to be left at every step."""
+    from agents.tools.graph import foreign
+
+    reason = foreign.why_not()
+    if reason is not None:
+        status.say(
+            'stepping',
+            f'slowly, as compiled programs cannot call Python here: {reason}',
+        )
+
+
+def _may_leave_workers(config: AttrDict) -> bool:
+    """Whether nothing was asked for that needs processes."""
+    return config.num_workers is None and not config.worker_restarts
+
+
+def _start_members(
+    config: AttrDict, session: int, env_processes: bool
+) -> list[Any]:
+    constructor = env_setup.constructor(config)
+    counts = config.num_agents, config.eval_episodes
+    if env_processes:
+        env_setup.require_descriptors(counts, config.num_workers)
+    return [
+        env_setup.start(
+            constructor,
+            count,
+            env_processes,
+            config.num_workers,
+            (config.seed, purpose, session),
+            config.worker_timeout,
+        )
+        for purpose, count in zip(
+            (env_setup.TRAIN, env_setup.EVAL), counts, strict=True
+        )
+    ]
+
+
+def _combine(
+    members: list[Any], config: AttrDict, restarts: Restarts
+) -> list[Any]:
+    """Make a batch of each, or leave nothing."""
+    batches = []
+    with contextlib.ExitStack() as stack:
+        for each in members:
+            batch = tools.BatchEnv(
+                each, timeout=config.worker_timeout, restarts=restarts
+            )
+            stack.callback(batch.close)
+            batches.append(tools.InGraphBatchEnv(batch))
+        stack.pop_all()
+    return batches

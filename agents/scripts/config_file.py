@@ -1,0 +1,142 @@
+"""Writes and reads the file in which a run keeps its settings."""
+
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.scripts import checks, env_setup, overrides, plain_yaml, trust
+from agents.scripts.settings import find_defaults
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import files
+
+CONFIG_FILE = 'config.yaml'
+
+# Settings that the sizes of what a run saves follow from, or how it counts
+# updates; some only where another setting begins with one of some texts, as
+# that of a function does with <.
+ALWAYS = 'algorithm', ('',)
+NATIVE = 'env', (env_setup.NATIVE,)
+SIZES = {
+    'algorithm': ALWAYS,
+    'network': ALWAYS,
+    'num_agents': ALWAYS,
+    'update_every': ALWAYS,
+    'normalize_observ': ALWAYS,
+    'policy_layers': ALWAYS,
+    'value_layers': ALWAYS,
+    'recurrent_units': ('network', ('recurrent_', '<')),
+    'convolution_filters': ('network', ('convolutional_', '<')),
+    'env': NATIVE,
+    'eval_episodes': NATIVE,
+}
+
+# Limit for files that may come from strangers.
+MAX_BYTES = 50_000
+
+
+def save_config(
+    config: Mapping[str, Any], directory: str | pathlib.Path
+) -> None:
+    """Write a configuration as plain values.
+
+    A function, such as that of an environment, is written as a text that
+    names it, in angle brackets; it cannot be read back.
+    """
+    values = {key: plain_yaml.simplify(value) for key, value in config.items()}
+    path = pathlib.Path(directory) / CONFIG_FILE
+    files.write_changed(path, f'{plain_yaml.format_value(values)}\n'.encode())
+
+
+def require_plain(config: Mapping[str, Any]) -> None:
+    """Refuse values that `save_config` cannot write."""
+    for key, value in config.items():
+        try:
+            plain_yaml.simplify(value)
+        except errors.ConfigError as error:
+            raise errors.ConfigError(f'{error} It is {key!r}.') from None
+
+
+def load_config(directory: pathlib.Path) -> AttrDict:
+    """Read the values that `save_config` wrote; runs no code."""
+    path = pathlib.Path(directory) / CONFIG_FILE
+    if not os.path.lexists(path):
+        raise errors.ConfigError(
+            f'There is no {path}. Expected the directory of a run, which is '
+            'named <timestamp>-<config>.'
+        )
+    try:
+        text = files.read(path, MAX_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
+    values = plain_yaml.parse(text, str(path))
+    if not isinstance(values, dict):
+        raise errors.ConfigError(f'{path} does not hold settings.')
+    return AttrDict(values)
+
+
+def restore_config(
+    config: AttrDict | None,
+    directory: pathlib.Path,
+    changes: Sequence[str] = (),
+    unused: Sequence[str] = (),
+) -> AttrDict:
+    """Give a configuration the values that a run was started with.
+
+    Functions, which are not saved, are taken from the configuration. Other
+    names of code, such as of a module to be imported, count only where the
+    configuration has the same, since a file may come from a stranger.
+
+    Args:
+        config: The configuration, or None for the defaults.
+        directory: Directory of the run.
+        changes: Texts `key=value` that belong to the configuration.
+        unused: Settings that are not going to be used, whatever they are.
+    """
+    saved = load_config(directory)
+    if config is None:
+        config = find_defaults(saved.get('algorithm'))
+    _require_known(saved, config, directory)
+    given = overrides.apply(config, changes)
+    values = {}
+    for key, value in saved.items():
+        own = plain_yaml.simplify(given[key])
+        has_function = plain_yaml.names_function(value)
+        if not has_function:
+            value = checks.convert_value(key, value, config[key])
+        if trust.is_trusted(key, value, own):
+            values[key] = given[key] if has_function else value
+        elif key not in unused:
+            raise trust.refuse(key, saved[key], own, directory)
+    return config.copy(**values)
+
+
+def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
+    """Refuse to go on with settings that do not fit what a run has saved."""
+    saved = load_config(directory)
+    for key, (condition, beginnings) in SIZES.items():
+        old, new = saved.get(key), plain_yaml.simplify(config[key])
+        before = saved.get(condition)
+        after = plain_yaml.simplify(config[condition])
+        matters = any(
+            str(value).startswith(beginnings) for value in (before, after)
+        )
+        if matters and key in saved and old != new:
+            raise errors.ConfigError(
+                f'{directory} has learnt with {key}={old}, which what it saved '
+                f'depends on, so that it cannot go on with {key}={new}. Leave '
+                f'{key} as it was, or begin a new run.'
+            )
+
+
+def _require_known(
+    saved: AttrDict, config: AttrDict, directory: pathlib.Path
+) -> None:
+    """Refuse settings of a file that are not among those of a config."""
+    unknown = sorted(set(saved) - set(config))
+    if unknown:
+        raise errors.ConfigError(
+            f'{directory / CONFIG_FILE} has settings that this version does '
+            f'not know: {", ".join(unknown)}.'
+        )

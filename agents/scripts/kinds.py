@@ -1,0 +1,135 @@
+"""Kinds of values that a setting may have."""
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+TYPES = {
+    int: 'a whole number',
+    float: 'a number',
+    bool: 'true or false',
+    str: 'a name',
+    dict: 'names with their values, such as {size: 9}',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """Which values a setting may have.
+
+    Attributes:
+        type: Type of the value, or of the parts of a list.
+        least: The smallest number.
+        above: What the number has to exceed.
+        most: The largest number.
+        choices: The names that there are.
+        is_list: Whether the value is a list.
+        or_none: Whether it may be None.
+        or_function: Whether it may be a function.
+        name: What the value is, where its type does not tell.
+    """
+
+    type: type
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    choices: Sequence[str] = ()
+    is_list: bool = False
+    or_none: bool = False
+    or_function: bool = False
+    name: str = ''
+
+    def convert(self, value: Any) -> Any:
+        """Make of a value read from a text the one that was meant by it.
+
+        An integer may have been written as 1e6, for example.
+        """
+        if self.is_list and isinstance(value, list):
+            return [self._convert_one(part) for part in value]
+        if self.or_none and str(value).lower() == 'none':
+            return None
+        return self._convert_one(value)
+
+    def allows(self, value: Any) -> bool:
+        if value is None:
+            return self.or_none
+        if self.or_function and callable(value):
+            return True
+        if self.is_list:
+            parts = value if isinstance(value, (list, tuple)) else [None]
+            return all(self._allows_one(part) for part in parts)
+        return self._allows_one(value)
+
+    def describe(self) -> str:
+        """Say which values there may be, to go on after 'has to be'."""
+        text = f'{self.name or TYPES[self.type]}{self._describe_range()}'
+        if self.choices:
+            text = f'one of {", ".join(self.choices)}'
+        if self.is_list:
+            text = f'a list, such as [64, 64], each part {text}'
+        alternatives = [
+            name
+            for name, possible in (
+                ('a function', self.or_function and not self.name),
+                ('None', self.or_none),
+            )
+            if possible
+        ]
+        return ' or '.join([text, *alternatives])
+
+    def _convert_one(self, value: Any) -> Any:
+        if self.type is float and type(value) is int:
+            return float(value)
+        if self.type is int and isinstance(value, float) and value % 1 == 0:
+            return int(value)
+        return value
+
+    def _allows_one(self, value: Any) -> bool:
+        if self.choices:
+            return value in self.choices
+        if self.type not in (int, float):
+            return isinstance(value, self.type)
+        numeric = numbers.Integral if self.type is int else numbers.Real
+        if isinstance(value, bool) or not isinstance(value, numeric):
+            return False
+        number: Any = value
+        return (
+            math.isfinite(number)
+            and (self.least is None or number >= self.least)
+            and (self.above is None or number > self.above)
+            and (self.most is None or number <= self.most)
+        )
+
+    def _describe_range(self) -> str:
+        if self.above is not None:
+            return f' above {self.above:g}'
+        if self.least is not None and self.most is not None:
+            return f' from {self.least:.12g} to {self.most:.12g}'
+        return '' if self.least is None else f' of at least {self.least:g}'
+
+
+COUNT = Kind(int, least=1)
+COUNT_OR_NONE = Kind(int, least=1, or_none=True)
+COUNT_OR_ZERO = Kind(int, least=0)
+COUNTS = Kind(int, least=1, is_list=True)
+FLAG = Kind(bool)
+FRACTION = Kind(float, least=0, most=1)
+NAMED_VALUES = Kind(dict)
+POSITIVE = Kind(float, above=0)
+POSITIVE_OR_NONE = Kind(float, above=0, or_none=True)
+WEIGHT = Kind(float, least=0)
+SEED = Kind(int, least=0, most=2**32 - 1)
+ENVIRONMENT = Kind(
+    str,
+    or_function=True,
+    name='the name of an environment, or a class or function that makes one',
+)
+
+
+def one_of(
+    *choices: str, or_none: bool = False, or_function: bool = False
+) -> Kind:
+    """Make the kind of a setting that is one of some names."""
+    return Kind(str, choices=choices, or_none=or_none, or_function=or_function)

@@ -1,0 +1,126 @@
+"""Reads and writes YAML that holds nothing but plain values.
+
+A text may come from a stranger. It is looked through before anything is made
+of it: tags, which could name code, and aliases, which could make it endless,
+are refused, and so is what is deep or large.
+"""
+
+import io
+import numbers
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import ruamel.yaml
+
+from agents.tools import errors
+
+# Limits for texts that may come from strangers.
+MAX_VALUES = 5_000
+MAX_DEPTH = 10
+
+# What becomes of values of other types, such as NumPy's float32.
+PLAIN_TYPES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (bool, bool),
+    (numbers.Integral, int),
+    (numbers.Real, float),
+    (str, str),
+)
+
+
+def parse(text: str, source: str) -> Any:
+    """Read a text, which errors call by the name of its source."""
+    try:
+        _require_small(_yaml().parse(text), source)
+        value = _yaml().load(text)
+    except ruamel.yaml.error.YAMLError as error:
+        problem = getattr(error, 'problem', None) or str(error).splitlines()[0]
+        raise errors.ConfigError(
+            f'{source} is not plain YAML: {problem}.'
+        ) from error
+    except errors.ConfigError:
+        raise
+    except (TypeError, ValueError) as error:  # Such as a list for a key.
+        raise errors.ConfigError(
+            f'{source} is not plain YAML: {error}.'
+        ) from error
+    _require_plain(value, source)
+    return value
+
+
+def format_value(value: Any, in_one_line: bool = False) -> str:
+    """Make the text of a plain value."""
+    yaml, text = _yaml(), io.StringIO()
+    if in_one_line:
+        yaml.default_flow_style, yaml.width = True, sys.maxsize
+    yaml.dump(value, text)
+    return text.getvalue().removesuffix('...\n').strip()
+
+
+def simplify(value: Any) -> Any:
+    """Make a plain value of a setting.
+
+    Of a function there remains a text that names it, in angle brackets.
+    """
+    if callable(value):
+        module = getattr(value, '__module__', '?')
+        return f'<function {module}.{getattr(value, "__qualname__", value)}>'
+    if isinstance(value, Mapping):
+        return {str(key): simplify(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [simplify(part) for part in value]
+    for kind, plain_type in PLAIN_TYPES:
+        if isinstance(value, kind):
+            return plain_type(value)
+    if value is None:
+        return value
+    raise errors.ConfigError(
+        f'A setting has to be a plain value or a function, not {value!r}.'
+    )
+
+
+def names_function(value: Any) -> bool:
+    """Whether a plain value, or a part of it, stands for a function."""
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return any(names_function(part) for part in parts)
+    return isinstance(value, str) and value.startswith('<function ')
+
+
+def _require_small(
+    events: Iterable[ruamel.yaml.events.Event], source: str
+) -> None:
+    """Look through a text before anything is made of it."""
+    depth = 0
+    for count, event in enumerate(events):
+        depth += isinstance(event, ruamel.yaml.events.CollectionStartEvent)
+        depth -= isinstance(event, ruamel.yaml.events.CollectionEndEvent)
+        if depth > MAX_DEPTH or count > MAX_VALUES:
+            raise errors.ConfigError(f'{source} is too deep or too large.')
+        if isinstance(event, ruamel.yaml.events.AliasEvent):
+            raise errors.ConfigError(f'{source} has an alias, *{event.anchor}.')
+        if getattr(event, 'tag', None):
+            raise errors.ConfigError(f'{source} has a tag, {event.tag}.')
+
+
+def _require_plain(value: Any, source: str) -> None:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise errors.ConfigError(f'{source} has a key {key!r}.')
+            _require_plain(part, source)
+    elif isinstance(value, list):
+        for part in value:
+            _require_plain(part, source)
+    elif isinstance(value, int) and value.bit_length() > 63:
+        raise errors.ConfigError(f'{source} holds a number beyond 64 bits.')
+    elif not (value is None or isinstance(value, (bool, int, float, str))):
+        raise errors.ConfigError(
+            f'{source} holds a {type(value).__name__}, which is not plain.'
+        )
+
+
+def _yaml() -> ruamel.yaml.YAML:
+    yaml = ruamel.yaml.YAML(typ='safe', pure=True)
+    yaml.sort_base_mapping_type_on_output = False
+    return yaml

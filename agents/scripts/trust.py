@@ -1,0 +1,60 @@
+"""Tells which values of a run's file can be used.
+
+The file may come from a stranger, and a value may name code that would be run.
+"""
+
+import pathlib
+import re
+from typing import Any
+
+from agents.scripts import env_setup, plain_yaml
+from agents.tools import errors
+
+# Settings that may name code; all others are looked up among what there is.
+ENV, KWARGS = MAY_NAME_CODE = 'env', 'env_kwargs'
+
+
+def is_trusted(key: str, value: Any, own: Any) -> bool:
+    """Whether a value of a file can be used.
+
+    Args:
+        key: Name of the setting.
+        value: Its value in the file.
+        own: What the caller has in its place, as a plain value.
+    """
+    if plain_yaml.names_function(value):
+        # The function comes from the caller, if there is one.
+        return plain_yaml.names_function(own)
+    return value == own or not _may_name_code(key, value)
+
+
+def refuse(
+    key: str, value: Any, own: Any, directory: pathlib.Path
+) -> errors.ConfigError:
+    """Make the error that tells how a value could be used after all."""
+    if plain_yaml.names_function(value):
+        cure = 'Give the config that defines it, as --config=file.py:function.'
+    else:
+        text = plain_yaml.format_value(value, in_one_line=True)
+        cure = f"If you trust it, ask for it as well: --set '{key}={text}'."
+    return errors.ConfigError(
+        f'The setting {key!r} of {directory} is {value!r}, which may run code '
+        f'and cannot be trusted in a file; yours is {own!r}. {cure}'
+    )
+
+
+def _may_name_code(key: str, value: Any) -> bool:
+    """Whether a value could lead to a module, a file or an address.
+
+    An environment of Gymnasium is a name in its registry, but with a colon a
+    module to be imported; and what its arguments are taken for is unknown, so
+    that they may be numbers and single words only.
+    """
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return any(_may_name_code(key, part) for part in parts)
+    if not isinstance(value, str):
+        return False
+    if key == KWARGS:
+        return re.fullmatch(r'[\w-]*', value) is None
+    return key == ENV and ':' in value.removeprefix(env_setup.NATIVE)

@@ -1,0 +1,45 @@
+"""What the ranks of a training tell each other."""
+
+from typing import Any
+
+from agents.tools.graph.backend import tf
+
+
+class Communicator:
+    """The ranks that learn together, each with environments of its own.
+
+    This one is of a rank that is alone: each function returns what it is given
+    and adds no operation to a graph. Others have the same functions, which all
+    ranks have to call in the same order. Whatever the ranks decide by numbers
+    that this has brought together, they decide alike.
+
+    Nests are those of `agents.tools.nested`, of tensors whose shapes are the
+    same on every rank. No gradient flows through any of the functions.
+
+    Attributes:
+        rank: Number of this rank, from zero.
+        size: Number of ranks.
+    """
+
+    rank = 0
+    size = 1
+
+    def mean(self, nest: Any) -> Any:
+        """The mean over all ranks of each number."""
+        return nest
+
+    def any(self, flag: tf.Tensor) -> tf.Tensor:
+        """Whether a boolean is true on any of the ranks."""
+        return flag
+
+    def gather(self, nest: Any) -> list[Any]:
+        """The nests of all ranks in order."""
+        return [nest]
+
+    def broadcast(self, nest: Any, root: int = 0) -> Any:
+        """The nest of one rank."""
+        return nest
+
+
+# The communicator of whoever is not told of other ranks.
+ALONE = Communicator()

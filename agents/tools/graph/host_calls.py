@@ -1,0 +1,209 @@
+"""NumPy functions as operations of a graph, compiled or not."""
+
+import ctypes
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from agents.tools.graph import foreign
+from agents.tools.graph.backend import compiled, tf
+from agents.tools.graph.devices import keep_thread
+from agents.tools.layout import Spec
+
+# A function reads the first arrays and writes all of the second ones.
+Function = Callable[[list[np.ndarray], list[np.ndarray]], None]
+
+# Types of numbers in the text of a program.
+TYPES = {'float32': 'f32', 'int32': 'i32', 'bool': 'i1', 'uint8': 'ui8'}
+
+# Views of a program's buffers that are remembered at most.
+MAX_VIEWS = 64
+
+
+class HostCall:
+    """Makes a function that works on NumPy arrays an operation.
+
+    A compiled program calls it from within and goes on, which takes some
+    microseconds. Where that is not to be had, see `foreign.why_not`, it is an
+    operation of a graph that no program can comprise, with the same results.
+
+    An operation has effects: it takes place whenever the graph comes by. What
+    the function raises ends the program; TensorFlow raises an error of its own
+    then, while the original is kept here.
+
+    Programs call by a name, which XLA keeps until the process ends. So the
+    names are few, and given again when their call is gone. They are the same
+    in every start, so that the cache recognizes the programs.
+
+    Attributes:
+        error: What the function has raised, if it has.
+
+    Args:
+        function: Called with arrays of the arguments and of the results, views
+            of memory that is not valid afterwards; it writes the results.
+        results: Shapes and types of the results.
+    """
+
+    def __init__(self, function: Function, results: Sequence[Spec]):
+        self.error: BaseException | None = None
+        self._function = function
+        self._results = list(results)
+        self._slot: _Slot | None = None
+
+    def __call__(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
+        """Apply the function, now or whenever the graph comes by."""
+        if tf.executing_eagerly():
+            inputs = [argument.numpy() for argument in arguments]
+            return [tf.constant(x) for x in self._applied(*inputs)]
+        if foreign.why_not() is None:
+            return compiled(self._within)(*arguments)
+        return self._between(*arguments)
+
+    def _within(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
+        """The operation of a program."""
+        from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+        specs = [Spec(tuple(x.shape), x.dtype.name) for x in arguments]
+        if self._slot is None:
+            self._slot = _Slot.take(self)
+        self._slot.specs = specs, self._results
+        results = gen_xla_ops.xla_call_module(
+            arguments,
+            version=9,
+            module=_program(self._slot.name, specs, self._results),
+            Sout=[list(spec.shape) for spec in self._results],
+            Tout=[tf.dtypes.as_dtype(spec.dtype) for spec in self._results],
+            platforms=['CPU'],
+        )
+        return [
+            tf.ensure_shape(result, spec.shape)
+            for result, spec in zip(results, self._results, strict=True)
+        ]
+
+    def _between(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
+        """The operation of a graph."""
+        # TensorFlow keeps what it may call until the process ends. By a weak
+        # reference, it does not keep what the function needs as well.
+        reference = weakref.ref(self)
+
+        def call(*inputs: np.ndarray) -> list[np.ndarray]:
+            keep_thread()
+            return reference()._applied(*inputs)  # type: ignore[union-attr]
+
+        kinds = [tf.dtypes.as_dtype(spec.dtype) for spec in self._results]
+        results = tf.nest.flatten(tf.numpy_function(call, arguments, kinds))
+        return [
+            tf.ensure_shape(result, spec.shape)
+            for result, spec in zip(results, self._results, strict=True)
+        ]
+
+    def _applied(self, *inputs: np.ndarray) -> list[np.ndarray]:
+        results = [np.empty(spec.shape, spec.dtype) for spec in self._results]
+        self.apply(list(inputs), results)
+        return results
+
+    def apply(
+        self, inputs: list[np.ndarray], results: list[np.ndarray]
+    ) -> None:
+        """Call the function and remember what it raises."""
+        try:
+            self._function(inputs, results)
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+class _Slot:
+    """A name that programs call by, and whose turn it is to answer.
+
+    Args:
+        number: Tells it apart.
+    """
+
+    slots: ClassVar[list['_Slot']] = []
+
+    def __init__(self, number: int):
+        self.name = f'agents_host_call_{number}'
+        self.specs: tuple[list[Spec], list[Spec]] = [], []
+        self._call: Callable[[], HostCall | None] = lambda: None
+        self._views: dict[tuple[int, int], np.ndarray] = {}
+        foreign.register(self.name, self._handle, self._keep)
+
+    @classmethod
+    def take(cls, call: HostCall) -> '_Slot':
+        """Give a call the first that nobody has, for as long as it lives."""
+        for slot in cls.slots:
+            if slot._call() is None:
+                break
+        else:
+            slot = cls(len(cls.slots))
+            cls.slots.append(slot)
+        slot._call = weakref.ref(call)
+        slot._views.clear()
+        return slot
+
+    def _handle(self, arguments: int, results: int) -> None:
+        call = self._call()
+        if call is None:
+            raise RuntimeError('A program was called after its host calls.')
+        inputs, outputs = self.specs
+        call.apply(
+            self._arrays(foreign.addresses(arguments, len(inputs)), inputs, 0),
+            self._arrays(
+                foreign.addresses(results, len(outputs)), outputs, len(inputs)
+            ),
+        )
+
+    def _keep(self, error: BaseException) -> None:
+        call = self._call()
+        if call is not None:
+            call.error = error
+
+    def _arrays(
+        self, addresses: list[int], specs: list[Spec], first: int
+    ) -> list[np.ndarray]:
+        """The buffers at some addresses as arrays, mostly known already."""
+        views = self._views
+        arrays = []
+        for place, address in enumerate(addresses):
+            key = first + place, address
+            array = views.get(key)
+            if array is None:
+                if len(views) >= MAX_VIEWS:
+                    views.clear()
+                array = views[key] = _view(address, specs[place])
+            arrays.append(array)
+        return arrays
+
+
+def _view(address: int, spec: Spec) -> np.ndarray:
+    dtype = np.dtype(spec.dtype)
+    size = math.prod(spec.shape) * dtype.itemsize
+    memory = memoryview((ctypes.c_char * size).from_address(address))
+    return np.frombuffer(memory, dtype).reshape(spec.shape)
+
+
+def _program(
+    name: str, arguments: Sequence[Spec], results: Sequence[Spec]
+) -> str:
+    """The text of a program that does nothing but the call."""
+    inputs, outputs = [*map(_type, arguments)], [*map(_type, results)]
+    names = [f'%a{number}' for number in range(len(inputs))]
+    given = ', '.join(f'{n}: {t}' for n, t in zip(names, inputs, strict=True))
+    values = [f'%r#{number}' for number in range(len(outputs))]
+    return f"""module @host_call {{
+  func.func public @main({given}) -> ({', '.join(outputs)}) {{
+    %r:{len(outputs)} = stablehlo.custom_call @{name}({', '.join(names)}) {{
+      api_version = 4 : i32, has_side_effect = true, backend_config = {{}}
+    }} : ({', '.join(inputs)}) -> ({', '.join(outputs)})
+    return {', '.join(values)} : {', '.join(outputs)}
+  }}
+}}"""
+
+
+def _type(spec: Spec) -> str:
+    sizes = ''.join(f'{size}x' for size in spec.shape)
+    return f'tensor<{sizes}{TYPES[spec.dtype]}>'

@@ -1,0 +1,225 @@
+"""The settings of a run in its file: whole, plain, and never code."""
+
+import os
+
+import numpy as np
+import pytest
+
+from agents.scripts import config_file, config_names, configs
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+
+@pytest.fixture
+def config():
+    return configs.ppo()
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that makes the directory of a run from a text."""
+
+    def write(text):
+        data = text if isinstance(text, bytes) else text.encode()
+        (tmp_path / config_file.CONFIG_FILE).write_bytes(data)
+        return tmp_path
+
+    return write
+
+
+def make_env():
+    return None
+
+
+def test_run_without_a_limit_is_restored(tmp_path):
+    config = configs.ppo(gradient_clip=None, reward_clip=None)
+    config_file.save_config(config, tmp_path)
+    assert config_file.restore_config(configs.ppo(), tmp_path) == config
+    assert config_file.restore_config(None, tmp_path) == config
+
+
+@pytest.mark.parametrize('name', config_names.list_configs())
+def test_saved_config_is_restored(tmp_path, name):
+    config = getattr(configs, name)()
+    config_file.save_config(config, tmp_path)
+    assert config_file.load_config(tmp_path) == config
+    assert config_file.restore_config(config, tmp_path) == config
+    assert config_file.restore_config(None, tmp_path) == config
+
+
+def test_values_survive_saving(tmp_path):
+    config = configs.ppo(
+        env_kwargs={'text': '1e6', 'no': 'null', 'deep': {'a': [1, 2.5, None]}},
+        policy_layers=(8, 4),
+        learning_rate=np.float64(0.25),
+        normalize_observ=False,
+        env='<odd># {}',
+    )
+    config_file.save_config(config, tmp_path)
+    loaded = config_file.restore_config(configs.ppo(), tmp_path)
+    assert loaded.env_kwargs == config.env_kwargs
+    assert loaded.policy_layers == [8, 4]
+    assert loaded.learning_rate == 0.25
+    assert loaded.normalize_observ is False
+    assert loaded.env == config.env
+
+
+def test_value_that_is_not_plain_is_not_saved(tmp_path):
+    with pytest.raises(errors.ConfigError, match='plain value or a function'):
+        config_file.save_config({'steps': object()}, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_run_is_named(tmp_path):
+    with pytest.raises(errors.ConfigError, match='Expected the directory of a'):
+        config_file.load_config(tmp_path / 'missing')
+
+
+HOSTILE = {
+    'tag that calls': 'env: !!python/object/apply:os.system ["touch {}"]',
+    'tag that names': 'env: !!python/name:os.system',
+    'tag of its own': 'env: !thing 5',
+    'harmless tag': 'env: !!str 5',
+    'binary': 'env: !!binary aGk=',
+    'set': 'env_kwargs: !!set {a, b}',
+    'date': 'env: 2020-01-01',
+    'bomb': 'a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]',
+    'ouroboros': 'env: &a [*a]',
+    'merge': 'env_kwargs: &a {b: 1}\nsteps: {<<: *a}',
+    'deep': '[' * 50_000,
+    'deep and closed': 'env: ' + '[' * 500 + ']' * 500,
+    'deep mapping': '{a: ' * 5_000,
+    'wide': 'env: [' + '1,' * 40_000 + ']',
+    'huge': 'env: ' + 'x' * 200_000,
+    'huge number': 'steps: ' + '9' * 5_000,
+    'twice': 'steps: 5\nsteps: 6',
+    'twice inside': 'env_kwargs: {a: 1, a: 2}',
+    'number for a key': '1: 2',
+    'list for a key': '[[a]]: 1',
+    'list': '- steps',
+    'text': 'steps',
+    'nothing': '',
+    'two documents': 'steps: 5\n---\nsteps: 6',
+    'zero byte': 'steps: \0',
+    'not text': b'steps: \xff\xfe',
+    'not YAML': 'steps: [5',
+}
+
+
+@pytest.mark.parametrize('text', HOSTILE.values(), ids=HOSTILE)
+def test_hostile_file_is_refused(run, text, tmp_path):
+    touched = tmp_path / 'touched'
+    if isinstance(text, str):
+        text = text.replace('{}', str(touched))
+    with pytest.raises(errors.ConfigError, match=r'config\.yaml') as info:
+        config_file.load_config(run(text))
+    assert '\n' not in str(info.value)
+    assert not touched.exists()
+
+
+def test_unknown_settings_of_a_file_are_refused(run, config):
+    directory = run('algorithm: ppo\nsteps: 5\nstepz: 6')
+    with pytest.raises(errors.ConfigError, match='does not know: stepz'):
+        config_file.restore_config(config, directory)
+    with pytest.raises(errors.ConfigError, match='does not know: stepz'):
+        config_file.restore_config(None, directory)
+
+
+@pytest.mark.parametrize(
+    'text', ['steps: many', 'steps: null', 'policy_layers: [a]', 'env: {a: 1}']
+)
+def test_settings_of_other_types_in_a_file_are_refused(run, config, text):
+    directory = run(f'algorithm: ppo\n{text}')
+    for read in (
+        lambda: config_file.restore_config(config, directory),
+        lambda: config_file.restore_config(None, directory),
+    ):
+        with pytest.raises(errors.ConfigError, match='has to be'):
+            read()
+
+
+def test_settings_that_a_file_lacks_have_their_defaults(run, config):
+    directory = run('algorithm: ppo\nsteps: 5')
+    expected = config.copy(steps=5)
+    assert config_file.restore_config(config, directory) == expected
+    assert config_file.restore_config(None, directory) == expected
+
+
+def test_algorithm_of_a_file_is_no_way_to_other_functions(run):
+    with pytest.raises(errors.ConfigError, match='know: algorithm, batch_size'):
+        config_file.restore_config(None, run('algorithm: debug\nbatch_size: 4'))
+
+
+def test_functions_are_saved_by_name_and_taken_from_config(tmp_path):
+    kwargs = {'inner': {'reward': len}, 'size': 3}
+    config = configs.ppo(env=make_env, env_kwargs=kwargs, steps=7)
+    config_file.save_config(config, tmp_path)
+    saved = config_file.load_config(tmp_path)
+    assert saved.env.startswith('<function ')
+    assert saved.env.endswith('.make_env>')
+    restored = config_file.restore_config(config.copy(steps=9), tmp_path)
+    assert (restored.env, restored.steps) == (make_env, 7)
+    assert restored.env_kwargs == kwargs
+
+
+def test_settings_are_written_only_if_they_change(tmp_path, config):
+    path = tmp_path / config_file.CONFIG_FILE
+    config_file.save_config(config, tmp_path)
+    before = path.stat()
+    config_file.save_config(config, tmp_path)
+    assert path.stat() == before
+    config_file.save_config(config.copy(steps=5), tmp_path)
+    assert config_file.load_config(tmp_path).steps == 5
+    assert os.listdir(tmp_path) == [config_file.CONFIG_FILE]
+
+
+def test_loaded_settings_are_locked(run):
+    loaded = config_file.load_config(run('steps: 5'))
+    assert isinstance(loaded, AttrDict)
+    with pytest.raises(RuntimeError, match='locked'):
+        loaded.steps = 6
+
+
+@pytest.mark.parametrize(
+    'changes, settings_before',
+    [
+        ({'num_agents': 4}, {}),
+        ({'update_every': 32}, {}),
+        ({'policy_layers': [8]}, {}),
+        ({'value_layers': [8]}, {}),
+        ({'normalize_observ': False}, {}),
+        ({'network': 'recurrent_gaussian'}, {}),
+        ({'recurrent_units': 8}, {'network': 'recurrent_gaussian'}),
+        ({'recurrent_units': 8}, {'network': make_env}),
+        (
+            {'convolution_filters': [8]},
+            {'network': 'convolutional_categorical'},
+        ),
+        ({'eval_episodes': 3}, {'env': 'native:CartPole-v1'}),
+        ({'env': 'CartPole-v1'}, {'env': 'native:CartPole-v1'}),
+        ({'env': 'native:CartPole-v1'}, {}),
+    ],
+)
+def test_setting_that_a_run_cannot_change_is_named(
+    tmp_path, changes, settings_before
+):
+    config = configs.ppo(**settings_before)
+    config_file.save_config(config, tmp_path)
+    config_file.require_same_sizes(config, tmp_path)
+    ((key, new),) = changes.items()
+    with pytest.raises(errors.ConfigError) as info:
+        config_file.require_same_sizes(config.copy(**changes), tmp_path)
+    message = str(info.value)
+    assert f'has learnt with {key}={config[key]}, ' in message
+    assert f'cannot go on with {key}={new}. Leave {key} as it was' in message
+
+
+def test_settings_that_a_run_can_change_are_not_refused(tmp_path, config):
+    config_file.save_config(config, tmp_path)
+    config_file.require_same_sizes(
+        config.copy(
+            learning_rate=1.0, steps=5, recurrent_units=8,
+            convolution_filters=[8], policy_layers=(64, 64), eval_episodes=3,
+        ),
+        tmp_path,
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""Values of a file that may be a stranger's: none leads to code."""
+
+import re
+
+import pytest
+
+from agents.scripts import config_file, configs, plain_yaml
+from agents.tools import errors
+
+
+@pytest.fixture
+def config():
+    return configs.ppo()
+
+
+def make_env():
+    return None
+
+
+@pytest.mark.parametrize(
+    'changes', [{'env': make_env}, {'env_kwargs': {'inner': [make_env]}}]
+)
+def test_functions_cannot_be_used_from_a_file(tmp_path, config, changes):
+    config_file.save_config(config.copy(**changes), tmp_path)
+    (key,) = changes
+    for given in (config, None):
+        with pytest.raises(errors.ConfigError) as info:
+            config_file.restore_config(given, tmp_path)
+        message = str(info.value)
+        assert f'The setting {key!r} of {tmp_path} is ' in message
+        assert 'cannot be trusted' in message and '--config=file' in message
+        rest = config_file.restore_config(given, tmp_path, unused=[key])
+        assert rest == config
+
+
+CODE = {
+    'module': {'env': 'antigravity:Env-v0'},
+    'module of a native one': {'env': 'native:antigravity:Env-v0'},
+    'module of an argument': {'env_kwargs': {'inner': ['antigravity:Env-v0']}},
+    'path of an argument': {'env_kwargs': {'xml_file': './model.xml'}},
+    'dotted argument': {'env_kwargs': {'wrapper': 'antigravity.Wrapper'}},
+    'long argument': {'env_kwargs': {'file': 'a long name ' * 20}},
+}
+
+
+@pytest.mark.parametrize('changes', CODE.values(), ids=CODE)
+def test_code_is_not_used_on_the_word_of_a_file(tmp_path, config, changes):
+    config_file.save_config(config.copy(**changes), tmp_path)
+    ((key, value),) = changes.items()
+    for given in (config, None, config.copy(env=make_env)):
+        with pytest.raises(errors.ConfigError) as info:
+            config_file.restore_config(given, tmp_path)
+        message = str(info.value)
+        own = plain_yaml.simplify((given or config)[key])
+        assert f'The setting {key!r} of {tmp_path} is {value!r}' in message
+        assert f'yours is {own!r}' in message
+        # What the message says to do is what helps.
+        change = re.search("--set '(.*)'", message)[1]
+        restored = config_file.restore_config(given, tmp_path, [change])
+        assert restored[key] == value
+        unused = config_file.restore_config(given, tmp_path, unused=[key])
+        assert unused[key] == (given or config)[key]
+    same = config.copy(**changes)
+    assert config_file.restore_config(same, tmp_path) == same
+
+
+def test_arguments_that_are_numbers_and_words_are_used_from_a_file(
+    tmp_path, config
+):
+    kwargs = {'map_name': '8x8', 'size': [1, 2.5], 'slippery': True, 'x': None}
+    config_file.save_config(config.copy(env_kwargs=kwargs), tmp_path)
+    assert config_file.restore_config(None, tmp_path).env_kwargs == kwargs
+
+
+def test_native_environment_is_used_from_a_file(tmp_path, config):
+    config_file.save_config(config.copy(env='native:CartPole-v1'), tmp_path)
+    restored = config_file.restore_config(None, tmp_path)
+    assert restored.env == 'native:CartPole-v1'
