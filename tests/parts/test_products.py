@@ -48,8 +48,9 @@ def test_second_derivatives(run, columns):
             outer.watch(w)
             with tf.GradientTape() as inner:
                 inner.watch(w)
-                loss = tf.reduce_sum(products.product(tf.constant(x), w) ** 2)
-            slope = tf.reduce_sum(inner.gradient(loss / 2, w) * v)
+                values = products.product(tf.constant(x), w)
+                loss = tf.reduce_sum(values**2) / 2
+            slope = tf.reduce_sum(inner.gradient(loss, w) * v)
         return outer.gradient(slope, w)
 
     found = differentiate(tf.constant(w))
