@@ -4,15 +4,17 @@ Every peer runs in a process of its own, by the interpreter that has it
 installed:
 
     pip install -e '.[bench]'
-    python -m benchmarks.peers sb3 8 256
+    python -m benchmarks.peers sb3 HalfCheetah-v5 8 256 64 64
 """
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import gymnasium as gym
 
@@ -21,20 +23,48 @@ STEPS = 40_000
 STEPPING_SECONDS = 3.0
 
 
-def training(library: str, agents: int, steps: int) -> float:
+class Training(NamedTuple):
+    """What is trained.
+
+    Attributes:
+        env: Name of the environment.
+        agents: Number of environments.
+        steps: Steps of each of them in a rollout.
+        rows: Rows of a minibatch.
+        units: Units of both hidden layers of both networks.
+    """
+
+    env: str
+    agents: int
+    steps: int
+    rows: int
+    units: int
+
+
+def training(library: str, task: Training) -> float:
     """Training steps per second of PPO with the library's own defaults."""
     if library == 'sb3':
         import stable_baselines3 as peer
         import torch
 
-        torch.set_num_threads(1)
+        # More than one makes small networks slower.
+        torch.set_num_threads(1 if task.units < 128 else os.cpu_count() or 1)
     else:
         import sbx as peer
     from stable_baselines3.common import env_util
 
-    env = env_util.make_vec_env(ENV, agents, seed=0)
-    model = peer.PPO('MlpPolicy', env, n_steps=steps, seed=0, device='cpu')
-    model.learn(agents * steps)  # Compiles, where there is something to.
+    env = env_util.make_vec_env(task.env, task.agents, seed=0)
+    units = [task.units] * 2
+    model = peer.PPO(
+        'MlpPolicy',
+        env,
+        n_steps=task.steps,
+        batch_size=task.rows,
+        policy_kwargs={'net_arch': {'pi': units, 'vf': units}},
+        seed=0,
+        device='cpu',
+    )
+    model.learn(task.agents * task.steps)  # Compiles, if there is something.
     started = time.perf_counter()
     model.learn(STEPS)
     return model.num_timesteps / (time.perf_counter() - started)
@@ -92,7 +122,8 @@ def main(arguments: Sequence[str]) -> None:
     if name in ('sb3', 'sbx'):
         module = {'sb3': 'stable_baselines3', 'sbx': 'sbx'}[name]
         installed = importlib.util.find_spec(module) is not None
-        rate = training(name, *map(int, numbers)) if installed else None
+        task = Training(numbers[0], *map(int, numbers[1:]))
+        rate = training(name, task) if installed else None
     elif name == 'stepping':
         rate = stepping(*map(int, numbers))
     else:

@@ -2,15 +2,17 @@
 
     python -m benchmarks.throughput
 
-On HalfCheetah-v5 with the peers' defaults: minibatches of 64, 10 epochs,
-networks of 64 and 64 tanh units. Compilation is left out everywhere. Then
-stepping alone, beside the limit of the machine and Gymnasium's batch.
+With the peers' defaults: 10 epochs, and for the first rows minibatches of 64
+and networks of 64 and 64 tanh units; for others 256 and 256 units. Compilation
+is left out everywhere; each number is the median of three. Then stepping
+alone, beside the limit of the machine and Gymnasium's batch.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,37 +26,47 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.batch_env import BatchEnv
 from benchmarks import peers
 
-# Agents and steps of a rollout.
-SETTINGS = (8, 256), (32, 64)
+TRAININGS = (
+    peers.Training(peers.ENV, 8, 256, 64, 64),
+    peers.Training(peers.ENV, 32, 64, 64, 64),
+    peers.Training('CartPole-v1', 8, 256, 64, 64),
+    peers.Training(peers.ENV, 32, 64, 256, 256),
+    peers.Training('Humanoid-v5', 32, 64, 256, 256),
+)
 UPDATES = 60
+REPEATS = 3
 # How many random actions stepping alone goes through, over and over.
 ACTIONS = 64
 
 
-def config(agents: int, steps: int) -> AttrDict:
+def config(task: peers.Training) -> AttrDict:
+    rollout = task.agents * task.steps
     return configs.ppo(
-        env=peers.ENV,
-        num_agents=agents,
-        update_every=steps,
-        steps=UPDATES * agents * steps,
-        eval_every=UPDATES * agents * steps // 2,
+        env=task.env,
+        num_agents=task.agents,
+        update_every=task.steps,
+        batch_size=task.rows,
+        policy_layers=[task.units] * 2,
+        value_layers=[task.units] * 2,
+        steps=UPDATES * rollout,
+        eval_every=UPDATES * rollout // 2,
         eval_episodes=1,
         max_length=1000,
     )
 
 
-def train(agents: int, steps: int) -> dict[str, float]:
+def train(task: peers.Training) -> dict[str, float]:
     """Train; returns steps per second and the split of the time."""
     from agents.scripts.train import train
 
     with tempfile.TemporaryDirectory() as directory:
         reports = [
             score.report
-            for score in train(config(agents, steps), pathlib.Path(directory))
+            for score in train(config(task), pathlib.Path(directory))
             if score.report.phase == 'train'
         ]
     last = reports[-1]
-    rollout = agents * steps / last.steps_per_second
+    rollout = task.agents * task.steps / last.steps_per_second
     environments_, update = (
         last.metrics[f'{name}_seconds'] / rollout for name in ('env', 'update')
     )
@@ -74,7 +86,8 @@ def stepping(agents: int) -> float:
     from agents.tools.graph.devices import use_threads
 
     use_threads(1)
-    constructor = env_setup.constructor(config(agents, 1))
+    task = peers.Training(peers.ENV, agents, 1, 1, 1)
+    constructor = env_setup.constructor(config(task))
     batch = BatchEnv(env_setup.start(constructor, agents))
     batch_env = tools.InGraphBatchEnv(batch)
     batch_env.reset()
@@ -100,35 +113,49 @@ def stepping(agents: int) -> float:
     return rate
 
 
-def alone(name: str, *numbers: int) -> dict[str, float]:
+def alone(name: str, *arguments: object) -> dict[str, float]:
     """Run one of the functions above in a process of its own."""
     command = [sys.executable, '-m', __spec__.name, '--only', name]
-    command.extend(map(str, numbers))
+    command.extend(map(str, arguments))
     result = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, check=True
     )
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def compare_training(pythons: dict[str, str]) -> None:
-    for agents, steps in SETTINGS:
-        print(f'\ntraining, {agents} agents × {steps} steps')
-        ours = alone('train', agents, steps)
-        rate = ours.pop('rate')
-        split = ', '.join(f'{name} {part:.0%}' for name, part in ours.items())
-        print(f'  agents {rate:10,.0f} steps/s   {split}', flush=True)
-        for library, python in pythons.items():
-            theirs = peers.result(peers.start(python, library, agents, steps))
-            if theirs is None:
-                print(
-                    f'  {library:6} is not installed: pip install -e .[bench]'
-                )
-            else:
-                print(
-                    f'  {library:6} {theirs:10,.0f} steps/s   agents has '
-                    f'{rate / theirs:.2f} times as many',
-                    flush=True,
-                )
+def compare_training(pythons: dict[str, str], repeats: int) -> None:
+    for task in TRAININGS:
+        print(
+            f'\ntraining {task.env}, {task.agents} agents × {task.steps} '
+            f'steps, {task.units}-{task.units}, minibatches of {task.rows}'
+        )
+        # In turn, so that all of them have the machine in the same mood.
+        found: dict[str, list] = {name: [] for name in ('agents', *pythons)}
+        for _ in range(repeats):
+            found['agents'].append(alone('train', *task))
+            for library, python in pythons.items():
+                process = peers.start(python, library, *task)
+                found[library].append(peers.result(process))
+        print_training(found)
+
+
+def print_training(found: dict[str, list]) -> None:
+    """Print the median of what was measured of each library."""
+    runs = sorted(found.pop('agents'), key=lambda run: run['rate'])
+    median = runs[len(runs) // 2]
+    rate = median.pop('rate')
+    split = ', '.join(f'{name} {part:.0%}' for name, part in median.items())
+    print(f'  agents {rate:10,.0f} steps/s   {split}', flush=True)
+    for library, rates in found.items():
+        if None in rates:
+            print(f'  {library:6} is not installed: pip install -e .[bench]')
+            continue
+        theirs = statistics.median(rates)
+        print(
+            f'  {library:6} {theirs:10,.0f} steps/s   agents has '
+            f'{rate / theirs:.2f} times as many',
+            flush=True,
+        )
 
 
 def compare_stepping() -> None:
@@ -139,7 +166,9 @@ def compare_stepping() -> None:
         f'\nstepping alone; the limit of {cores} cores is {limit:,.0f} steps/s'
     )
     for agents in (8, 32):
-        ours = alone('stepping', agents)['rate']
+        ours = statistics.median(
+            alone('stepping', agents)['rate'] for _ in range(REPEATS)
+        )
         theirs = peers.result(peers.start(sys.executable, 'stepping', agents))
         print(
             f'  {agents} environments   agents {ours:,.0f} steps/s '
@@ -160,13 +189,14 @@ def main() -> None:
     parser.add_argument('--only', nargs='+', help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
-        name, *numbers = options.only
+        name, *arguments = options.only
         if name == 'train':
-            print(json.dumps(train(*map(int, numbers))))
+            task = peers.Training(arguments[0], *map(int, arguments[1:]))
+            print(json.dumps(train(task)))
         else:
-            print(json.dumps({'rate': stepping(*map(int, numbers))}))
+            print(json.dumps({'rate': stepping(*map(int, arguments))}))
         return
-    compare_training({'sb3': options.sb3, 'sbx': options.sbx})
+    compare_training({'sb3': options.sb3, 'sbx': options.sbx}, REPEATS)
     compare_stepping()
 
 
