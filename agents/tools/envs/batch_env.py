@@ -15,7 +15,8 @@ import numpy as np
 from agents.tools import errors, nested, spaces
 from agents.tools.envs import block, observations, turns
 from agents.tools.envs.env_slice import EnvSlice
-from agents.tools.envs.external_process import ExternalProcess, Replies
+from agents.tools.envs.external_process import ExternalProcess
+from agents.tools.envs.replies import Replies
 from agents.tools.envs.restarts import Restarts
 
 Member = ExternalProcess | EnvSlice

@@ -1,0 +1,168 @@
+"""Waiting for the replies of several worker processes."""
+
+import operator
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agents.tools import errors
+from agents.tools.envs import channel
+
+if TYPE_CHECKING:
+    from agents.tools.envs.external_process import ExternalProcess
+
+# How long it may take until a call for cancellation is heard.
+CANCEL_SECONDS = 0.1
+
+# What a message is that no request was waiting for.
+NOTHING = object()
+
+_IS_DONE = operator.methodcaller('is_done')
+
+
+def _raise(error: errors.EnvError) -> None:
+    raise error
+
+
+class Replies:
+    """Waits for the replies of processes that work at the same time."""
+
+    def __init__(self, processes: Sequence['ExternalProcess']):
+        self._processes = {}  # By the descriptor that carries the reply.
+        self._control = {}  # That descriptor by each that may become readable.
+        self._failed: list[ExternalProcess] = []
+        # Those that have not replied yet, and the replies of the others.
+        self._waiting: dict[int, ExternalProcess] = {}
+        self._values: dict[int, Any] = {}
+        for process in processes:
+            control, *others = process.descriptors()
+            self._processes[control] = process
+            self._control.update(dict.fromkeys((control, *others), control))
+        self._readable = channel.Readable(self._control)
+
+    def exchange(
+        self,
+        kind: int,
+        timeout: float,
+        is_cancelled: Callable[[], bool],
+        bear: Callable[[errors.EnvError], None],
+    ) -> list['ExternalProcess']:
+        """Send a request to all processes and wait for the replies.
+
+        Args:
+            kind: The request.
+            timeout: Seconds until those that have not replied are given up.
+            is_cancelled: Whether to stop waiting.
+            bear: Raises the error of a process that failed, or does not, so
+                that the others go on.
+
+        Returns:
+            The processes that failed; only the others may be asked again.
+        """
+        for control, process in [*self._processes.items()]:
+            try:
+                process.request(kind)
+            except errors.EnvError as error:
+                self._give_up(control, error, bear)
+        self.wait(timeout, is_cancelled, bear)
+        return self._failed
+
+    def wait(
+        self,
+        timeout: float,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        bear: Callable[[errors.EnvError], None] = _raise,
+    ) -> list:
+        """Receive from all processes, as each of them replies.
+
+        Raises:
+            EnvError: If one of them raised, died or exceeded the timeout.
+            Cancelled: If `is_cancelled` came to be true meanwhile.
+        """
+        self._waiting, self._values = {**self._processes}, {}
+        deadline = time.monotonic() + timeout
+        while self._waiting:
+            patience = min(deadline - time.monotonic(), CANCEL_SECONDS)
+            ready = self._readable.wait(
+                max(0, patience), self._are_done, self._let_sleep
+            )
+            for descriptor in ready:
+                self._receive(descriptor, timeout, deadline, bear)
+            if ready:
+                continue
+            if self._are_done():
+                self._conclude()
+            elif is_cancelled():
+                raise errors.Cancelled(
+                    'Stepping the environments was called off.'
+                )
+            elif time.monotonic() >= deadline:
+                self._give_up_late(timeout, bear)
+        return [self._values.get(control) for control in self._processes]
+
+    def _are_done(self) -> bool:
+        """Whether all that are waited for have answered in shared memory."""
+        return all(map(_IS_DONE, self._waiting.values()))
+
+    def _let_sleep(self) -> None:
+        """Have those that are not done yet send a message when they are."""
+        for control, process in [*self._waiting.items()]:
+            if process.is_done():
+                process.conclude()
+                del self._waiting[control]
+            else:
+                process.let_sleep()
+
+    def _conclude(self) -> None:
+        for process in self._waiting.values():
+            process.conclude()
+        self._waiting.clear()
+
+    def _receive(
+        self,
+        descriptor: int,
+        timeout: float,
+        deadline: float,
+        bear: Callable[[errors.EnvError], None],
+    ) -> None:
+        """Take the message that has arrived, or learn of a death."""
+        control = self._control.get(descriptor)
+        if control is None:
+            return  # That of a process which has just been given up.
+        process = self._processes[control]
+        try:
+            if descriptor != control and not channel.is_readable(control):
+                raise process.death()
+            # If it was done already, this is not a reply but raises an error.
+            value = process.receive(timeout, deadline)
+        except errors.EnvError as error:
+            self._give_up(control, error, bear)
+            return
+        if value is not NOTHING:
+            self._values[control] = value
+            del self._waiting[control]
+
+    def _give_up_late(
+        self, timeout: float, bear: Callable[[errors.EnvError], None]
+    ) -> None:
+        """Go on without those that have not answered in time."""
+        for control, process in [*self._waiting.items()]:
+            if not process.is_done():
+                self._give_up(control, process.timed_out(timeout), bear)
+
+    def _give_up(
+        self,
+        control: int,
+        error: errors.EnvError,
+        bear: Callable[[errors.EnvError], None],
+    ) -> None:
+        """Go on without a process, if that is to be borne."""
+        bear(error)
+        for descriptor, its_control in [*self._control.items()]:
+            if its_control == control:
+                del self._control[descriptor]
+                self._readable.remove(descriptor)
+        process = self._processes.pop(control)
+        self._waiting.pop(control, None)
+        self._failed.append(process)
+        process.close()
