@@ -49,12 +49,20 @@ def parse(text: str, source: str) -> Any:
 
 
 def format_value(value: Any, in_one_line: bool = False) -> str:
-    """Make the text of a plain value."""
-    yaml, text = _yaml(), io.StringIO()
-    if in_one_line:
-        yaml.default_flow_style, yaml.width = True, sys.maxsize
-    yaml.dump(value, text)
-    return text.getvalue().removesuffix('...\n').strip()
+    """Make the text of a plain value.
+
+    A text in one line is to be shown: what a terminal would not print as it
+    is, such as marks that change the direction of writing, is escaped.
+    """
+    yaml = _yaml()
+    if not in_one_line:
+        return _dump(yaml, value)
+    yaml.default_flow_style, yaml.width = True, sys.maxsize
+    text = _dump(yaml, value)
+    if text.isprintable():
+        return text
+    yaml.allow_unicode = False
+    return _dump(yaml, value)
 
 
 def simplify(value: Any) -> Any:
@@ -118,6 +126,12 @@ def _require_plain(value: Any, source: str) -> None:
         raise errors.ConfigError(
             f'{source} holds a {type(value).__name__}, which is not plain.'
         )
+
+
+def _dump(yaml: ruamel.yaml.YAML, value: Any) -> str:
+    text = io.StringIO()
+    yaml.dump(value, text)
+    return text.getvalue().removesuffix('...\n').strip()
 
 
 def _yaml() -> ruamel.yaml.YAML:

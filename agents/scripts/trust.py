@@ -5,6 +5,7 @@ The file may come from a stranger, and a value may name code that would be run.
 
 import pathlib
 import re
+import shlex
 from typing import Any
 
 from agents.scripts import env_setup, plain_yaml
@@ -36,7 +37,9 @@ def refuse(
         cure = 'Give the config that defines it, as --config=file.py:function.'
     else:
         text = plain_yaml.format_value(value, in_one_line=True)
-        cure = f"If you trust it, ask for it as well: --set '{key}={text}'."
+        # What follows is pasted into a shell.
+        argument = shlex.quote(f'{key}={text}')
+        cure = f'If you trust it, ask for it as well: --set {argument}'
     return errors.ConfigError(
         f'The setting {key!r} of {directory} is {value!r}, which may run code '
         f'and cannot be trusted in a file; yours is {own!r}. {cure}'

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -161,8 +162,9 @@ def test_environment_by_module_is_filmed_as_the_message_asks(
     replace(run, 'env: CartPole-v1', "env: 'mine:Mine-v0'")
     film = [f'--logdir={run}', '--outdir=videos', '--noenv_processes']
     assert visualize.main(film) == 1
-    asked = re.search("--set '(.*)'", capsys.readouterr().err)[1]
-    assert visualize.main([*film, f'--set={asked}']) == 0
+    error = capsys.readouterr().err
+    asked = shlex.split(error[error.index('--set') :])
+    assert visualize.main([*film, *asked]) == 0
     assert pathlib.Path('videos/agent0-episode0.mp4').stat().st_size > 1000
 
 

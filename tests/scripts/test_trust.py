@@ -1,6 +1,7 @@
 """Values of a file that may be a stranger's: none leads to code."""
 
-import re
+import shlex
+import subprocess
 
 import pytest
 
@@ -33,6 +34,13 @@ def test_functions_cannot_be_used_from_a_file(tmp_path, config, changes):
         assert rest == config
 
 
+def advised_change(message):
+    """The `key=value` that a message says to give, as a shell takes it."""
+    option, change = shlex.split(message[message.index('--set') :])
+    assert option == '--set'
+    return change
+
+
 CODE = {
     'module': {'env': 'antigravity:Env-v0'},
     'module of a native one': {'env': 'native:antigravity:Env-v0'},
@@ -55,13 +63,44 @@ def test_code_is_not_used_on_the_word_of_a_file(tmp_path, config, changes):
         assert f'The setting {key!r} of {tmp_path} is {value!r}' in message
         assert f'yours is {own!r}' in message
         # What the message says to do is what helps.
-        change = re.search("--set '(.*)'", message)[1]
+        change = advised_change(message)
         restored = config_file.restore_config(given, tmp_path, [change])
         assert restored[key] == value
         unused = config_file.restore_config(given, tmp_path, unused=[key])
         assert unused[key] == (given or config)[key]
     same = config.copy(**changes)
     assert config_file.restore_config(same, tmp_path) == same
+
+
+HOSTILE = [
+    "ale_py:ALE/Pong-v5'; touch PWNED; echo '",
+    'a:b" `touch PWNED` "',
+    'a:$(touch PWNED)',
+    'a:b\ntouch PWNED\n',
+    'a:b\r\x1b[2K\u202e\x00\u2028 \\\'"&|;<>!*',
+    'ü:\U0001f600',
+]
+
+
+@pytest.mark.parametrize('text', HOSTILE, ids=ascii)
+@pytest.mark.parametrize('key', ['env', 'env_kwargs'])
+def test_what_is_advised_can_be_pasted_into_a_shell(
+    tmp_path, config, key, text, monkeypatch
+):
+    value = text if key == 'env' else {text: [text, 1.5]}
+    config_file.save_config(config.copy(**{key: value}), tmp_path)
+    with pytest.raises(errors.ConfigError) as info:
+        config_file.restore_config(config, tmp_path)
+    message = str(info.value)
+    assert message.isprintable()
+    change = advised_change(message)
+    restored = config_file.restore_config(config, tmp_path, [change])
+    assert restored[key] == value
+    pasted = f'printf "%s\\n" {message[message.index("--set") :]}'
+    monkeypatch.chdir(tmp_path)
+    output = subprocess.check_output(['sh', '-c', pasted], text=True)
+    assert output == f'--set\n{change}\n'
+    assert not (tmp_path / 'PWNED').exists()
 
 
 def test_arguments_that_are_numbers_and_words_are_used_from_a_file(

@@ -23,14 +23,17 @@ from typing import Any, BinaryIO, NoReturn, cast
 from agents.tools import errors
 
 # Limits for JSON from strangers.
+MAX_BYTES = 2**20
 MAX_DEPTH = 100
 MAX_VALUES = 100_000
 
 # The names of files that are not complete, from `replacing`.
 _NEW = re.compile(r'\..+\.[0-9a-f]{16}\.new')
 
-# What has no influence on the nesting of JSON.
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# What has no influence on the nesting of JSON. A string that nothing ends goes
+# on to the end of the text: to find that it is none, and again for each quote
+# in it, would take a time that grows with the square of its length.
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
 
 
 @contextlib.contextmanager
@@ -184,6 +187,8 @@ def parse_json(data: bytes) -> Any:
     Raises:
         ValueError: For everything else.
     """
+    if len(data) > MAX_BYTES:
+        raise ValueError(f'it has more than {MAX_BYTES:,} bytes')
     text = data.decode()
     depth, rest = 0, _STRINGS.sub('', text)
     for bracket in re.findall(r'[\[\]{}]', rest):

@@ -5,6 +5,7 @@ import resource
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -233,14 +234,20 @@ def test_errors_are_one_line_with_path_and_reason(run):
         (b'[1', 'delimiter'),
         ('[1]'.encode('utf-16'), 'decode'),
         (b'', 'Expecting value'),
+        (b'"' + b'\\"' * 400_000, 'Unterminated string'),
+        (b'"' + b'\\"' * 400_000 + b'\\', 'Unterminated string'),
+        (b'[' + b'"\\",' * 100_000, 'Unterminated string|delimiter'),
+        (b'"' + b'x' * 2**20 + b'"', 'more than 1,048,576 bytes'),
     ],
 )
 def test_json_that_is_hostile_is_a_value_error(data, message):
+    started = time.perf_counter()
     if message is None:
         assert files.parse_json(data) == ['[' * 200]
     else:
         with pytest.raises(ValueError, match=message):
             files.parse_json(data)
+    assert time.perf_counter() - started < 5
 
 
 def test_json_with_escaped_quotes():
