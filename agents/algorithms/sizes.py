@@ -1,5 +1,10 @@
-"""Sizes of minibatches that fit a rollout; needs no TensorFlow."""
+"""Sizes that fit each other and into memory; needs no TensorFlow.
 
+Settings may come from a stranger, so that what is too large is refused before
+there is any of it.
+"""
+
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -9,8 +14,12 @@ from agents.tools import errors
 # The setting that has the size, by algorithm.
 MINIBATCHES = {'ppo': 'batch_size', 'reinforce': 'value_batch_size'}
 
-# Rows are counted by integers of 32 bits.
-MAX_ROWS = 2**31 - 1
+# Rows of a rollout, of which each has some numbers at least.
+MAX_ROWS = 100_000_000
+
+# Weights between the layers of all networks, 800 megabytes and for Adam twice
+# as much again. The policy of OpenAI Five had 159 million.
+MAX_WEIGHTS = 200_000_000
 
 
 def require_minibatches(config: Mapping[str, Any], recurrent: bool) -> None:
@@ -41,6 +50,34 @@ def require_minibatches(config: Mapping[str, Any], recurrent: bool) -> None:
             f'{size} has to be a multiple of update_every={steps}. Choose '
             f'{_nearest(size, rows, steps)}.'
         )
+
+
+def require_weights(config: Mapping[str, Any]) -> None:
+    """Refuse networks that are larger than memory is likely to be."""
+    count = count_weights(config)
+    if count > MAX_WEIGHTS:
+        raise errors.ConfigError(
+            f'Networks of policy_layers={config["policy_layers"]} and '
+            f'value_layers={config["value_layers"]} have {count:,} weights or '
+            f'more; there may be {MAX_WEIGHTS:,}.'
+        )
+
+
+def count_weights(config: Mapping[str, Any]) -> int:
+    """Count the weights between the layers that settings ask for.
+
+    The networks have more, as many as the spaces of the environment and the
+    encoders of its observations make it.
+    """
+    total = 0
+    for name in ('policy_layers', 'value_layers'):
+        layers = config[name]
+        total += sum(math.prod(pair) for pair in itertools.pairwise(layers))
+        if str(config['network']).startswith('recurrent_'):
+            # A gate for each of three purposes sees the input and the memory.
+            units = config['recurrent_units']
+            total += 3 * units * (units + (layers[-1] if layers else 0))
+    return total
 
 
 def _nearest(size: int, rows: int, unit: int) -> str:

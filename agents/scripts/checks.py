@@ -29,6 +29,7 @@ def require_settings(config: Mapping[str, Any]) -> None:
             _require_allowed(key, value, SETTINGS[key].kind)
     recurrent = str(config['network']).startswith('recurrent_')
     sizes.require_minibatches(config, recurrent)
+    sizes.require_weights(config)
 
 
 def convert_value(key: str, value: Any, present: Any = None) -> Any:

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agents.algorithms import sizes
 from agents.scripts import checks, env_setup, overrides, plain_yaml, trust
 from agents.scripts.settings import find_defaults
 from agents.tools import errors
@@ -109,7 +110,9 @@ def restore_config(
             values[key] = given[key] if has_function else value
         elif key not in unused:
             raise trust.refuse(key, saved[key], own, directory)
-    return config.copy(**values)
+    restored = config.copy(**values)
+    sizes.require_weights(restored)
+    return restored
 
 
 def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:

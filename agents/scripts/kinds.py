@@ -6,6 +6,12 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
+from agents.algorithms import sizes
+
+# How long a list may be. It may come from a stranger, and so may numbers that
+# become memory, for which there are limits below.
+MOST_PARTS = 100
+
 TYPES = {
     int: 'a whole number',
     float: 'a number',
@@ -59,7 +65,9 @@ class Kind:
             return True
         if self.is_list:
             parts = value if isinstance(value, (list, tuple)) else [None]
-            return all(self._allows_one(part) for part in parts)
+            return len(parts) <= MOST_PARTS and all(
+                self._allows_one(part) for part in parts
+            )
         return self._allows_one(value)
 
     def describe(self) -> str:
@@ -68,7 +76,10 @@ class Kind:
         if self.choices:
             text = f'one of {", ".join(self.choices)}'
         if self.is_list:
-            text = f'a list, such as [64, 64], each part {text}'
+            text = (
+                f'a list of at most {MOST_PARTS} parts, such as [64, 64], each '
+                f'{text}'
+            )
         alternatives = [
             name
             for name, possible in (
@@ -106,14 +117,20 @@ class Kind:
         if self.above is not None:
             return f' above {self.above:g}'
         if self.least is not None and self.most is not None:
-            return f' from {self.least:.12g} to {self.most:.12g}'
+            return f' from {self.least:,.12g} to {self.most:,.12g}'
         return '' if self.least is None else f' of at least {self.least:g}'
 
 
 COUNT = Kind(int, least=1)
-COUNT_OR_NONE = Kind(int, least=1, or_none=True)
 COUNT_OR_ZERO = Kind(int, least=0)
-COUNTS = Kind(int, least=1, is_list=True)
+PASSES = Kind(int, least=1, most=1_000_000)
+AGENT_STEPS = Kind(int, least=1, most=10**9)
+ENVIRONMENTS = Kind(int, least=1, most=100_000)
+PROCESSES_OR_NONE = Kind(int, least=1, most=10_000, or_none=True)
+UNITS = Kind(int, least=1, most=65_536)
+LAYERS = Kind(int, least=1, most=65_536, is_list=True)
+CONVOLUTIONS = Kind(int, least=1, most=1024, is_list=True)
+ROWS = Kind(int, least=1, most=sizes.MAX_ROWS)
 FLAG = Kind(bool)
 FRACTION = Kind(float, least=0, most=1)
 NAMED_VALUES = Kind(dict)

@@ -6,13 +6,15 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from agents.algorithms import sizes
 from agents.parts import distributions, policy, sequences
 from agents.scripts import config_file, networks, trust, utility
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
-from agents.tools.graph import bounds, random, state
+from agents.tools.graph import bounds, random, state, weights
 from agents.tools.graph.backend import tf
+from agents.tools.runs import saver
 
 
 def load(
@@ -43,13 +45,45 @@ def load(
         config, directory, unused=trust.MAY_NAME_CODE
     )
     observ_space, action_space = utility.load_spaces(directory)
+    if utility.last_checkpoint(directory) is None:
+        raise errors.ConfigError(f'There is no checkpoint in {directory} yet.')
+    _require_fit(directory, checkpoint, observ_space, action_space, saved)
     made = networks.define(observ_space, action_space, saved)
     loaded = policy.define(made.policy, observ_space, action_space, saved)
-    variables = utility.name_policy(loaded)
-    saver = utility.define_saver(variables, directory, partial=True)
-    if saver.restore(checkpoint) is None:
-        raise errors.ConfigError(f'There is no checkpoint in {directory} yet.')
+    _define_saver(loaded, directory).restore(checkpoint)
     return LoadedPolicy(loaded, observ_space, saved.seed, num_agents)
+
+
+def _require_fit(
+    directory: pathlib.Path,
+    checkpoint: int | None,
+    observ_space: gym.Space,
+    action_space: gym.Space,
+    config: AttrDict,
+) -> None:
+    """Refuse sizes other than those of a checkpoint, while they are but named.
+
+    The networks are made in a graph that is never run, in which weights take no
+    memory however large they are. A function of the user's may want more of
+    its weights than that, so that of what it makes only the layers that the
+    settings name are counted.
+    """
+    if callable(config.network):
+        utility.require_room(directory, sizes.count_weights(config))
+        return
+    with tf.Graph().as_default():
+        made = networks.define(observ_space, action_space, config)
+        sketch = policy.define(made.policy, observ_space, action_space, config)
+        _define_saver(sketch, directory).require_fit(checkpoint)
+        utility.require_room(directory, weights.count_weights(made))
+
+
+def _define_saver(
+    loaded: policy.Policy, directory: pathlib.Path
+) -> saver.Saver:
+    """Make the saver that sets a policy to what a run has learnt."""
+    variables = utility.name_policy(loaded)
+    return utility.define_saver(variables, directory, partial=True)
 
 
 class LoadedPolicy:

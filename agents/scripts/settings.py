@@ -88,7 +88,7 @@ ENVIRONMENTS = Group(
         ),
         'max_length': Setting(
             1000,
-            kinds.COUNT,
+            kinds.AGENT_STEPS,
             'Longest episode; the environment may end it earlier',
             AGENT_STEPS,
         ),
@@ -99,13 +99,13 @@ ENVIRONMENTS = Group(
         ),
         'num_agents': Setting(
             8,
-            kinds.COUNT,
+            kinds.ENVIRONMENTS,
             'Size of the batch that is stepped together',
             'environments',
         ),
         'num_workers': Setting(
             None,
-            kinds.COUNT_OR_NONE,
+            kinds.PROCESSES_OR_NONE,
             'How many workers host the environments; None is one per core',
             'processes',
         ),
@@ -137,7 +137,7 @@ SCHEDULE = Group(
         ),
         'update_every': Setting(
             256,
-            kinds.COUNT,
+            kinds.ROWS,
             'Length of a rollout, which ends with an update',
             AGENT_STEPS,
         ),
@@ -149,7 +149,7 @@ SCHEDULE = Group(
         ),
         'eval_episodes': Setting(
             10,
-            kinds.COUNT,
+            kinds.ENVIRONMENTS,
             'Size of an evaluation; each has an environment of its own',
             'episodes',
         ),
@@ -172,22 +172,22 @@ NETWORK = Group(
         ),
         'policy_layers': Setting(
             [64, 64],
-            kinds.COUNTS,
+            kinds.LAYERS,
             'Sizes of the dense layers of the policy',
             'units',
         ),
         'value_layers': Setting(
             [64, 64],
-            kinds.COUNTS,
+            kinds.LAYERS,
             'Sizes of the dense layers of the value',
             'units',
         ),
         'recurrent_units': Setting(
-            64, kinds.COUNT, 'Size of the layer of a recurrent network', 'units'
+            64, kinds.UNITS, 'Size of the layer of a recurrent network', 'units'
         ),
         'convolution_filters': Setting(
             [16, 32],
-            kinds.COUNTS,
+            kinds.CONVOLUTIONS,
             'Sizes of the convolutions of a convolutional network',
             'filters',
         ),
@@ -288,10 +288,10 @@ ALGORITHM_GROUPS = {
         'Proximal policy optimization',
         {
             'update_epochs': Setting(
-                10, kinds.COUNT, 'How often a rollout is learnt from', 'passes'
+                10, kinds.PASSES, 'How often a rollout is learnt from', 'passes'
             ),
             'batch_size': Setting(
-                64, kinds.COUNT, 'Size of a minibatch', 'rows'
+                64, kinds.ROWS, 'Size of a minibatch', 'rows'
             ),
             'surrogate': Setting(
                 'clip',
@@ -340,12 +340,12 @@ ALGORITHM_GROUPS = {
         {
             'value_epochs': Setting(
                 10,
-                kinds.COUNT,
+                kinds.PASSES,
                 'How often the value learns from a rollout',
                 'passes',
             ),
             'value_batch_size': Setting(
-                64, kinds.COUNT, 'Size of a minibatch for the value', 'rows'
+                64, kinds.ROWS, 'Size of a minibatch for the value', 'rows'
             ),
             'entropy_bonus': ENTROPY_BONUS,
         },

@@ -20,6 +20,7 @@ if __name__ == '__main__':  # Before what takes long to import.
     interrupts.end_silently()
 
 from agents import tools
+from agents.algorithms import sizes
 from agents.scripts import (
     batches,
     checks,
@@ -138,6 +139,7 @@ def _train(
             begun = not trained and (logdir / config_file.CONFIG_FILE).exists()
             if trained:
                 config_file.require_same_sizes(config, logdir)
+                utility.require_room(logdir, sizes.count_weights(config))
         envs = batches.start(config, env_processes, logdir, status, restarts)
         for env in envs:
             stack.callback(env.close)

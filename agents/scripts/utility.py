@@ -209,6 +209,26 @@ def last_checkpoint(logdir: Path | None) -> int | None:
     return steps[-1] if steps else None
 
 
+def require_room(logdir: Path, weights: int) -> None:
+    """Refuse networks that are larger than all that a run has saved.
+
+    Its settings may come from a stranger, and this is found out before there
+    are the networks, without TensorFlow.
+
+    Args:
+        logdir: Directory of the run.
+        weights: How many weights the networks have at least.
+    """
+    last = checkpoints.last_whole(pathlib.Path(logdir) / CHECKPOINTS)
+    room = checkpoints.count_numbers(last) if last else weights
+    if weights > room:
+        raise errors.ConfigError(
+            f'The settings of {logdir} make networks of {weights:,} weights '
+            f'or more, where {last} holds {room:,} numbers at most. Put the '
+            'settings back that it has learnt with.'
+        )
+
+
 @contextlib.contextmanager
 def define_records(logdir: Path, step: int) -> Iterator['Records']:
     """Open the results of a run, see `agents.tools.runs.records`."""

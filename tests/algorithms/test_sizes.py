@@ -53,3 +53,13 @@ def test_every_algorithm_has_a_size():
     assert sizes.MINIBATCHES.keys() == ALGORITHMS.keys()
     for name, setting in sizes.MINIBATCHES.items():
         assert setting in getattr(configs, name)()
+
+
+def test_weights_between_layers_are_counted_by_hand():
+    layers = {'policy_layers': [7, 5, 3], 'value_layers': []}
+    assert sizes.count_weights(configs.ppo(**layers)) == 7 * 5 + 5 * 3
+    recurrent = configs.ppo(
+        network='recurrent_gaussian', recurrent_units=11, **layers
+    )
+    # Gates of the policy's memory see 3 units and 11, those of the value 11.
+    assert sizes.count_weights(recurrent) == 50 + 33 * (3 + 11) + 33 * 11

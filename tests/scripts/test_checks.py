@@ -41,15 +41,19 @@ def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
         ('reward_clip', 0, 'a number above 0 or None'),
         ('observ_clip', -1.0, 'a number above 0 or None'),
         ('init_std', 0, 'a number above 0, not 0'),
-        ('update_epochs', 0, 'a whole number of at least 1, not 0'),
-        ('batch_size', 0, 'a whole number of at least 1'),
-        ('batch_size', 12.5, 'a whole number of at least 1'),
+        ('update_epochs', 0, 'a whole number from 1 to 1,000,000, not 0'),
+        ('batch_size', 0, 'a whole number from 1 to 100,000,000'),
+        ('batch_size', 12.5, 'a whole number from 1 to 100,000,000'),
         ('kl_target', 0, 'a number above 0'),
         ('kl_init_penalty', -1, 'a number of at least 0'),
         ('kl_cutoff_coef', -1, 'a number of at least 0'),
         ('kl_stop', -0.1, 'a number above 0 or None'),
         ('entropy_bonus', -0.1, 'a number of at least 0'),
-        ('policy_layers', [64, 0], r'a list, .* number of at least 1, not \['),
+        (
+            'policy_layers',
+            [64, 0],
+            r'a list .* number from 1 to 65,536, not \[',
+        ),
         ('convolution_filters', [-1], 'a list'),
         ('activation', 'tanhh', "one of .* or a function, .* mean 'tanh'"),
         ('learning_rate_schedule', 'linaer', "one of.*did you mean 'linear'"),
@@ -57,11 +61,11 @@ def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
         ('network', 'recurent_gaussian', "one of .*mean 'recurrent_gaussian'"),
         ('algorithm', 'ppoo', "one of ppo, reinforce.*did you mean 'ppo'"),
         ('observ_bounds', 'warn', "one of ignore, clip, error, not 'warn'"),
-        ('num_workers', 0, 'a whole number of at least 1 or None'),
+        ('num_workers', 0, 'a whole number from 1 to 10,000 or None'),
         ('worker_timeout', 0, 'a number above 0'),
         ('worker_timeout', float('inf'), 'a number above 0, not inf'),
-        ('seed', -1, 'a whole number from 0 to 4294967295, not -1'),
-        ('seed', 2**32, 'a whole number from 0 to 4294967295'),
+        ('seed', -1, 'a whole number from 0 to 4,294,967,295, not -1'),
+        ('seed', 2**32, 'a whole number from 0 to 4,294,967,295'),
         ('env_kwargs', 'size', 'names with their values, such as'),
         ('discount', 1.5, 'a number from 0 to 1, not 1.5'),
         ('gae_lambda', -0.5, 'a number from 0 to 1'),
@@ -69,6 +73,17 @@ def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
         ('normalize_observ', 1, 'true or false, not 1'),
         ('steps', True, 'a whole number of at least 1, not True'),
         ('steps', 1e6, 'a whole number of at least 1, not 1000000.0'),
+        ('policy_layers', [777777777777777777], 'a list .* to 65,536, not'),
+        ('value_layers', [1_000_000_000], 'a list .* to 65,536, not'),
+        ('value_layers', [1] * 101, 'a list of at most 100 parts'),
+        ('recurrent_units', 1_000_000_000, 'a whole number from 1 to 65,536'),
+        ('convolution_filters', [65_536], 'a list .* from 1 to 1,024, not'),
+        ('num_agents', 777777777777, 'a whole number from 1 to 100,000, not'),
+        ('eval_episodes', 777777777777, 'a whole number from 1 to 100,000'),
+        ('num_workers', 777777777777, 'a whole number from 1 to 10,000 or'),
+        ('max_length', 777777777777, 'a whole number from 1 to 1,000,000,000'),
+        ('update_every', 777777777777, 'a whole number from 1 to 100,000,000'),
+        ('update_epochs', 777777777777, 'a whole number from 1 to 1,000,000'),
     ],
 )
 def test_value_out_of_range_is_refused(key, value, expected):
@@ -99,6 +114,26 @@ def test_sizes_that_do_not_divide_are_refused():
     refused('batch_size=33. Choose 32 or 64', batch_size=33)
     network = 'recurrent_gaussian'
     refused('whole sequences.* Choose 256', network=network, batch_size=64)
+
+
+@pytest.mark.parametrize(
+    'changes, count',
+    [
+        ({'policy_layers': [25_000, 25_000]}, 625_004_096),
+        ({'value_layers': [14_000, 10_000, 7_000]}, 210_004_096),
+        # Both networks remember, from 64 units to 8,000 by three gates.
+        (
+            {
+                'network': 'recurrent_gaussian',
+                'recurrent_units': 8_000,
+                'batch_size': 256,
+            },
+            2 * 3 * 8_000 * (8_000 + 64) + 2 * 64 * 64,
+        ),
+    ],
+)
+def test_networks_too_large_for_memory_are_refused(changes, count):
+    refused(f'have {count:,} weights or more; there may be 200,', **changes)
 
 
 def test_config_that_lacks_settings_of_its_algorithm_is_refused():

@@ -13,11 +13,13 @@ import shutil
 import subprocess
 import sys
 
+import gymnasium as gym
 import pytest
 
 import agents
 from agents.scripts import config_file, train, utility, visualize
 from agents.tools import errors
+from agents.tools.envs import wire
 
 EVIL = """
 import pathlib
@@ -406,3 +408,57 @@ def test_full_disk_at_the_start_is_one_line(
     error = capsys.readouterr().err
     assert error == f'error: Cannot write to {file}: File too large.\n'
     assert not os.listdir(tmp_path)
+
+
+# Sizes
+
+
+@pytest.fixture
+def little_memory():
+    """Fails a test in which this process takes more memory than some."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 300_000  # Kilobytes.
+
+
+SIZES = {
+    'policy_layers: [64, 64]': [
+        'policy_layers: [25000, 25000]',
+        'policy_layers: [12000, 12000]',
+        'policy_layers: [777777777777777777]',
+        'policy_layers: [1000000000]',
+    ],
+    'value_layers: [64, 64]': [
+        'value_layers: [25000, 25000]',
+        'value_layers: [9000, 9000]',
+        'value_layers: [65536, 65536]',
+    ],
+    'num_agents: 4': ['num_agents: 777777777777'],
+    'eval_episodes: 2': ['eval_episodes: 777777777777'],
+}
+
+
+@pytest.mark.parametrize(
+    'old, new', [(old, new) for old, news in SIZES.items() for new in news]
+)
+def test_sizes_of_a_stranger_take_no_memory(
+    run, old, new, monkeypatch, capsys, little_memory
+):
+    replace(run, old, new)
+    monkeypatch.chdir(run.parent.parent)
+    for name, *arguments in commands(run)[:2]:
+        command = [*arguments, '--noenv_processes']
+        assert getattr(agents.scripts, name).main(command) == 1
+        assert capsys.readouterr().err.startswith('error: ')
+    if 'layers' in old:
+        with pytest.raises(errors.ConfigError):
+            agents.load(run)
+
+
+def test_wide_spaces_of_a_stranger_take_no_memory(run, little_memory):
+    # Between them and the first 64 units there would be 4 gigabytes.
+    found = gym.spaces.Discrete(2**24), gym.spaces.Discrete(2)
+    (run / utility.SPACES).write_bytes(wire.dumps(found))
+    with pytest.raises(errors.ConfigError, match='does not fit'):
+        agents.load(run)

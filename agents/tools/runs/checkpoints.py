@@ -88,6 +88,17 @@ def verify(path: pathlib.Path) -> None:
         ) from error
 
 
+def last_whole(directory: pathlib.Path) -> pathlib.Path | None:
+    """The last checkpoint that is as it was written."""
+    paths = [path_of(directory, step) for step in reversed(steps(directory))]
+    return next(filter(is_whole, paths), None)
+
+
+def count_numbers(path: pathlib.Path) -> int:
+    """Count the numbers of 32 bits that a checkpoint has room for."""
+    return (path / FILES[1]).stat().st_size // 4
+
+
 def is_whole(path: pathlib.Path) -> bool:
     try:
         verify(path)

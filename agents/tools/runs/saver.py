@@ -88,6 +88,37 @@ class Saver:
         Returns:
             The step, or None if there are no checkpoints.
         """
+        chosen = self._choose(step, warn)
+        if chosen is not None:
+            path = self._path(chosen)
+            try:
+                self._read(path)
+            except errors.UserError as error:
+                if checkpoints.is_whole(path):
+                    raise
+                raise errors.UserError(
+                    f'The checkpoint {path} changed while it was read; try '
+                    'again.'
+                ) from error
+        return chosen
+
+    def require_fit(self, step: int | None = None) -> None:
+        """Refuse a checkpoint that `restore` would refuse; sets no variable.
+
+        The variables may be those of a graph that is never run, in which they
+        take no memory.
+
+        Args:
+            step: Which one; by default the last that is whole.
+        """
+        chosen = self._choose(step, lambda _: None)
+        if chosen is not None:
+            self._match(self._path(chosen))
+
+    def _choose(
+        self, step: int | None, warn: Callable[[str], None]
+    ) -> int | None:
+        """Find the checkpoint that is asked for, or the last that is whole."""
         steps = self.steps()
         if step is not None:
             if step not in steps:
@@ -104,17 +135,8 @@ class Saver:
                 if step is not None or candidate == steps[0]:
                     raise
                 warn(f'{error} Falling back to the one before.')
-                continue
-            try:
-                self._read(path)
-            except errors.UserError as error:
-                if checkpoints.is_whole(path):
-                    raise
-                raise errors.UserError(
-                    f'The checkpoint {path} changed while it was read; try '
-                    'again.'
-                ) from error
-            return candidate
+            else:
+                return candidate
         return None
 
     def _path(self, step: int) -> pathlib.Path:
@@ -154,8 +176,16 @@ class Saver:
             raise OSError(error.message) from error
 
     def _read(self, path: pathlib.Path) -> None:
-        prefix = path / checkpoints.BUNDLE
-        found = bundle.variables(prefix)
+        stored = self._match(path)
+        values = list(bundle.values(path / checkpoints.BUNDLE, stored))
+        for variable, value in zip(
+            self._variables.values(), values, strict=True
+        ):
+            variable.assign(value)
+
+    def _match(self, path: pathlib.Path) -> list[bundle.Variable]:
+        """Find in a checkpoint what fits each of the variables."""
+        found = bundle.variables(path / checkpoints.BUNDLE)
         stored = {
             name: _kind(variable)
             for name, variable in found.items()
@@ -169,11 +199,7 @@ class Saver:
                 f'The checkpoint {path} does not fit the configuration:\n'
                 f'{_difference(stored, expected)}'
             )
-        values = list(bundle.values(prefix, [found[name] for name in expected]))
-        for variable, value in zip(
-            self._variables.values(), values, strict=True
-        ):
-            variable.assign(value)
+        return [found[name] for name in expected]
 
 
 def _kind(variable: Any) -> tuple[str, list[int]]:
