@@ -156,7 +156,7 @@ SCHEDULE = Group(
         'checkpoint_every': Setting(
             1,
             kinds.COUNT,
-            'Distance from one checkpoint to the next',
+            'Least distance from one checkpoint to the next',
             'evaluations',
         ),
     },
