@@ -5,7 +5,9 @@
 Starts the command, kills it with SIGKILL, in turn at any moment of its start
 and while a checkpoint is being written, and starts it again, which resumes
 it. Every start has to go on from the last checkpoint that was whole, or say
-what is missing, or begin anew where there had not been a checkpoint.
+what is missing, or begin anew where there had not been a checkpoint. What the
+last checkpoint of a run was is remembered here, so that one that is lost, by
+the kill or by the next start, is counted as wrong.
 """
 
 import argparse
@@ -43,45 +45,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     choice = random.Random(options.seed)
     outcomes: collections.Counter = collections.Counter()
-    number, wrong = 0, 0
+    number, highest, wrong = 0, None, 0
     with tempfile.TemporaryDirectory() as home:
         pathlib.Path(home, 'saves.py').write_text(CONFIG)
         for count in range(options.count):
             directory = pathlib.Path(home, 'logdir', f'{number}-saves')
-            before = utility.last_checkpoint(directory)
             output = _start_and_kill(home, directory, count % 2 == 1, choice)
-            outcome, fits = judge(output, before)
+            last = utility.last_checkpoint(directory)
+            outcome, fits = judge(output, highest, last)
             outcomes[outcome] += 1
             if not fits:
                 wrong += 1
-                print(f'{directory.name}, {before} before:\n{output}')
+                steps = f'{highest} before and {last} after'
+                print(f'{directory.name}, checkpoint {steps}:\n{output}')
             # A new run every so often, since starts differ from resumes.
-            number += outcome.startswith('refused') or choice.random() < 0.2
+            if outcome.startswith('refused') or choice.random() < 0.2:
+                number, highest = number + 1, None
+            elif last is not None:
+                highest = max(last, highest or 0)
     for outcome, times in outcomes.most_common():
         print(f'{times:>5}  {outcome}')
     print(f'{wrong:>5}  wrong')
     return wrong
 
 
-def judge(output: str, before: int | None) -> tuple[str, bool]:
-    """What a start came to, and whether that is right.
+def judge(
+    output: str, highest: int | None, last: int | None
+) -> tuple[str, bool]:
+    """Say what a start came to, and whether that is right.
 
     Args:
         output: What it said until it was killed.
-        before: Step of the last checkpoint before it, None if there was none.
+        highest: Step of the last checkpoint that the run has ever had before
+            it, None if it had none.
+        last: Step of the last checkpoint that there is after it.
     """
+    if highest is not None and (last is None or last < highest):
+        return 'a checkpoint is lost', False
     error = re.search(r'^error: (.*)', output, re.M)
     resumed = re.search(r'resumed at step ([\d,]+)', output)
     if 'Traceback' in output:
         return 'a traceback', False
     if error:
         message = re.sub(r'\S*/\S*', '…', error[1])
-        return f'refused: {message}', before is None
+        return f'refused: {message}', highest is None
     if resumed:
         step = int(resumed[1].replace(',', ''))
-        return 'resumed', step == before
+        return 'resumed', step == highest
     if 'from the beginning' in output:
-        return 'from the beginning', before is None
+        return 'from the beginning', highest is None
     return 'killed before it could tell', True
 
 

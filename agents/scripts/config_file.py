@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.algorithms import sizes
 from agents.scripts import checks, env_setup, overrides, plain_yaml, trust
-from agents.scripts.settings import find_defaults
+from agents.scripts.settings import ALGORITHM_GROUPS, find_defaults
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
@@ -96,8 +96,11 @@ def restore_config(
         unused: Settings that are not going to be used, whatever they are.
     """
     saved = load_config(directory)
+    asked = config is not None
     if config is None:
-        config = find_defaults(saved.get('algorithm'))
+        algorithm = saved.get('algorithm')
+        errors.require_known('algorithm', algorithm, ALGORITHM_GROUPS)
+        config = find_defaults(algorithm)
     _require_known(saved, config, directory)
     given = overrides.apply(config, changes)
     values = {}
@@ -109,7 +112,8 @@ def restore_config(
         if trust.is_trusted(key, value, own):
             values[key] = given[key] if has_function else value
         elif key not in unused:
-            raise trust.refuse(key, saved[key], own, directory)
+            hint = f'; yours is {own!r}' if asked else ''
+            raise trust.refuse(key, saved[key], hint, directory)
     restored = config.copy(**values)
     sizes.require_weights(restored)
     return restored

@@ -94,7 +94,7 @@ def format_page() -> str:
 def format_value(value: Any) -> str:
     """Write a value as the command line would take it."""
     plain = plain_yaml.simplify(value)
-    if isinstance(plain, (dict, list)):
+    if isinstance(plain, (dict, list, str)):
         return plain_yaml.format_value(plain, in_one_line=True)
     if type(plain) is int and abs(plain) >= 10_000:
         return f'{plain:_}'

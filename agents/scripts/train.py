@@ -422,13 +422,35 @@ def _open(
     new = f'new run named {given.timestamp}' if given.timestamp else 'new'
     shown = _as_given(given, directory)
     terminal.say('run', f'{shown} ({"resumed" if resumed else new})')
-    for key in config:
-        if resumed and config[key] != changed[key]:
-            terminal.say('', f'{key}: {config[key]} → {changed[key]}')
-        elif resumed and config[key] != written[key]:
-            kept = f'{key}: {config[key]} as before, not {written[key]}'
-            terminal.say('', f'{kept}; --set changes it')
+    if resumed:
+        _tell_differences(config, changed, written, terminal)
     return directory, changed
+
+
+def _tell_differences(
+    config: AttrDict,
+    changed: AttrDict,
+    written: AttrDict,
+    terminal: console.Console,
+) -> None:
+    """Tell which settings of a run are changed, and which are kept.
+
+    Args:
+        config: The settings as the run has them.
+        changed: The settings as they are changed.
+        written: The settings of the config that it is resumed with.
+        terminal: Where to tell.
+    """
+    for key in config:
+        old, new, other = [
+            settings_text.format_value(settings[key])
+            for settings in (config, changed, written)
+        ]
+        if config[key] != changed[key]:
+            terminal.say('', f'{key}: {old} → {new}')
+        elif config[key] != written[key]:
+            kept = f'{key}: {old} as before, not {other}'
+            terminal.say('', f'{kept}; --set changes it')
 
 
 def _print_settings(given: argparse.Namespace) -> int:

@@ -14,6 +14,10 @@ from agents.tools import errors
 # Settings that may name code; all others are looked up among what there is.
 ENV, KWARGS = MAY_NAME_CODE = 'env', 'env_kwargs'
 
+# How much of a value is shown, and how long one may be that is to be pasted: it
+# has to be whole.
+MOST_CHARACTERS = 300
+
 
 def is_trusted(key: str, value: Any, own: Any) -> bool:
     """Whether a value of a file can be used.
@@ -30,20 +34,34 @@ def is_trusted(key: str, value: Any, own: Any) -> bool:
 
 
 def refuse(
-    key: str, value: Any, own: Any, directory: pathlib.Path
+    key: str, value: Any, hint: str, directory: pathlib.Path
 ) -> errors.ConfigError:
-    """Make the error that tells how a value could be used after all."""
+    """Make the error that tells how a value could be used after all.
+
+    Args:
+        key: Name of the setting.
+        value: Its value in the file.
+        hint: What is told of the value that the caller has, if any.
+        directory: Directory of the file.
+    """
     if plain_yaml.names_function(value):
         cure = 'Give the config that defines it, as --config=file.py:function.'
     else:
-        text = plain_yaml.format_value(value, in_one_line=True)
-        # What follows is pasted into a shell.
-        argument = shlex.quote(f'{key}={text}')
-        cure = f'If you trust it, ask for it as well: --set {argument}'
+        cure = _advise(key, value)
+    shown = errors.shorten(repr(value), MOST_CHARACTERS)
     return errors.ConfigError(
-        f'The setting {key!r} of {directory} is {value!r}, which may run code '
-        f'and cannot be trusted in a file; yours is {own!r}. {cure}'
+        f'The setting {key!r} of {directory} is {shown}, which may run code '
+        f'and cannot be trusted in a file{hint}. {cure}'
     )
+
+
+def _advise(key: str, value: Any) -> str:
+    """Say how to ask for a value that has no functions."""
+    text = plain_yaml.format_value(value, in_one_line=True)
+    argument = shlex.quote(f'{key}={text}')  # To be pasted into a shell.
+    if len(argument) > MOST_CHARACTERS:
+        return f'If you trust it, give a config that has the same {key}.'
+    return f'If you trust it, ask for it as well: --set {argument}'
 
 
 def _may_name_code(key: str, value: Any) -> bool:

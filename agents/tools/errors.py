@@ -1,11 +1,27 @@
 """The errors that are a user's to mend, told in one clear message."""
 
 import difflib
+import re
 from collections.abc import Iterable
+
+# How long a message may be that quotes a file.
+MOST_CHARACTERS = 2_000
 
 
 class UserError(Exception):
-    """Something the user can mend; commands print it without traceback."""
+    """Something the user can mend; commands print it without traceback.
+
+    A message may quote a file, and the file may be a stranger's. Whatever is
+    in it, the message is one line, which moves no cursor of a terminal and
+    cannot be taken for two messages.
+    """
+
+    def __init__(self, message: str = ''):
+        super().__init__(self._clean(message))
+
+    @staticmethod
+    def _clean(message: str) -> str:
+        return shorten(escape(message), MOST_CHARACTERS)
 
 
 class ConfigError(UserError, ValueError):
@@ -17,7 +33,15 @@ class WriteError(UserError, OSError):
 
 
 class EnvError(UserError, RuntimeError):
-    """An environment raised, died, hung or broke its contract."""
+    """An environment raised, died, hung or broke its contract.
+
+    The message may have several lines, which are those of a traceback.
+    """
+
+    @staticmethod
+    def _clean(message: str) -> str:
+        lines = message.expandtabs().split('\n')
+        return '\n'.join(map(escape, lines))
 
 
 class WorkerDied(EnvError):
@@ -26,6 +50,35 @@ class WorkerDied(EnvError):
 
 class Cancelled(UserError):
     """Stepping was called off from outside, for example by Ctrl-C."""
+
+
+def escape(text: str) -> str:
+    """Replace characters that are not printed as themselves by their codes.
+
+    Letters of all languages stay as they are. Control characters, ends of
+    lines and marks that change the direction of writing do not.
+    """
+    return ''.join(
+        char if char.isprintable() else repr(char)[1:-1] for char in text
+    )
+
+
+def shorten(text: str, most: int) -> str:
+    """Leave out the middle of a text that has more characters than some."""
+    if len(text) <= most:
+        return text
+    half = (most - 3) // 2
+    return f'{text[:half]} … {text[-half:]}'
+
+
+def in_an_operation(message: str) -> str:
+    """Say what went wrong in an operation of TensorFlow, in a line.
+
+    Where in the graph it was, and what followed from it, is of no help to a
+    user.
+    """
+    line = message.partition('\n')[0]
+    return re.sub(r'^\{\{.*?\}\} | \[Op:.*$', '', line)
 
 
 def in_a_line(error: EnvError) -> str:

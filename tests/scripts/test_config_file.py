@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from agents.scripts import config_file, config_names, configs
+from agents.scripts import config_file, config_names, configs, plain_yaml
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
@@ -117,6 +117,43 @@ def test_hostile_file_is_refused(run, text, tmp_path):
     assert not touched.exists()
 
 
+FORGED = '\x1b[2K\nerror: forged \u202e'
+FORGERIES = {
+    'unknown key': {'algorithm': 'ppo', FORGED: 1},
+    'many unknown keys': {
+        'algorithm': 'ppo',
+        **{f'k{FORGED}{i}': 1 for i in range(500)},
+    },
+    'value': {'algorithm': 'ppo', 'steps': FORGED},
+    'long value': {'algorithm': 'ppo', 'steps': FORGED * 500},
+    'environment': {'algorithm': 'ppo', 'env': f'x:{FORGED}'},
+    'long environment': {'algorithm': 'ppo', 'env': f'x:{FORGED}' * 500},
+}
+
+
+@pytest.mark.parametrize('values', FORGERIES.values(), ids=FORGERIES)
+def test_text_of_a_file_is_told_in_a_short_line(run, config, values):
+    directory = run(plain_yaml.format_value(values))
+    for given in (config, None):
+        with pytest.raises(errors.ConfigError) as info:
+            config_file.restore_config(given, directory)
+        message = str(info.value)
+        assert message.isprintable() and len(message) <= 2_000
+        assert 'forged' in message
+        # A value that is left out in parts is not for a shell.
+        assert '--set' not in message or '…' not in message
+
+
+@pytest.mark.parametrize(
+    'text',
+    ['a: *b\x85c', 'a: !\u202ething 5', "a: '\x9b2K\n  - ", 'ü: [', '%\n'],
+)
+def test_problem_of_a_text_is_told_in_a_line(run, text):
+    with pytest.raises(errors.ConfigError) as info:
+        config_file.load_config(run(text))
+    assert str(info.value).isprintable()
+
+
 def test_unknown_settings_of_a_file_are_refused(run, config):
     directory = run('algorithm: ppo\nsteps: 5\nstepz: 6')
     with pytest.raises(errors.ConfigError, match='does not know: stepz'):
@@ -146,8 +183,13 @@ def test_settings_that_a_file_lacks_have_their_defaults(run, config):
 
 
 def test_algorithm_of_a_file_is_no_way_to_other_functions(run):
-    with pytest.raises(errors.ConfigError, match='know: algorithm, batch_size'):
-        config_file.restore_config(None, run('algorithm: debug\nbatch_size: 4'))
+    for text in (
+        'algorithm: debug\nbatch_size: 4',
+        'algorithm: [x]',
+        'seed: 1',
+    ):
+        with pytest.raises(errors.ConfigError, match='There is no algorithm'):
+            config_file.restore_config(None, run(text))
 
 
 def test_functions_are_saved_by_name_and_taken_from_config(tmp_path):

@@ -104,9 +104,11 @@ def test_environment_of_a_stranger_is_not_imported(place, run, touched):
     for command in commands(run):
         result = execute(*command)
         assert result.returncode == 1
+        asked, yours = '--config=debug' in command, "; yours is 'CartPole-v1'"
         assert re.fullmatch(
             r"error: The setting 'env' of \S+ is '\S+evil:X-v0', which may run "
-            r"code and .*; yours is 'CartPole-v1'\. If you trust it, [^\n]+\n"
+            r'code and cannot be trusted in a file'
+            rf'{yours if asked else ""}\. If you trust it, [^\n]+\n'
             if place != run
             else r"error: The setting 'env' of \S+ is 'evil:X-v0', [^\n]+\n",
             result.stderr,
@@ -244,6 +246,16 @@ def test_linked_file_is_not_followed(
     assert code == used
     assert ('is a symbolic link' in error) == used
     assert (run / name).is_symlink()
+
+
+def test_linked_leftover_is_named_and_not_followed(run, victims, capsys):
+    leftover = run / '.config.yaml.0123456789abcdef.new'
+    leftover.symlink_to(victims / 'thesis')
+    assert visualize.main([f'--logdir={run}', '--noenv_processes']) == 1
+    reason = 'It is a symbolic link, which could lead anywhere'
+    error = capsys.readouterr().err
+    assert error == f'error: Cannot write to {leftover}: {reason}.\n'
+    assert leftover.is_symlink()
 
 
 @pytest.mark.parametrize('name', ['checkpoints', 'train', 'eval'])

@@ -116,14 +116,15 @@ def clear_up(directory: pathlib.Path) -> None:
     """Remove what processes were killed in the middle of writing."""
     with telling(directory):
         leftovers = [p for p in directory.iterdir() if _NEW.fullmatch(p.name)]
-        for path in leftovers:
-            # Another process may be writing it, or have removed it.
-            with (
-                contextlib.suppress(BlockingIOError, FileNotFoundError),
-                _open(path, os.O_RDONLY) as file,
-            ):
-                _lock(file)
-                path.unlink()
+    for path in leftovers:
+        # Another process may be writing it, or have removed it.
+        with (
+            telling(path),
+            contextlib.suppress(BlockingIOError, FileNotFoundError),
+            _open(path, os.O_RDONLY) as file,
+        ):
+            _lock(file)
+            path.unlink()
 
 
 def sync(path: pathlib.Path) -> None:

@@ -5,7 +5,6 @@ import itertools
 import math
 import os
 import pathlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -83,10 +82,9 @@ class Records:
         try:
             yield
         except tf.errors.OpError as error:
-            # Where in the graph it was, and what followed from it, is no help.
-            line = re.sub(r'^\{\{.*?\}\} ', '', error.message).splitlines()[0]
+            reason = errors.in_an_operation(error.message)
             raise errors.WriteError(
-                f'The results in {self._directory} cannot be written: {line}.'
+                f'The results in {self._directory} cannot be written: {reason}.'
             ) from error
 
     def _write_event(

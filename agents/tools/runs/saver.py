@@ -15,6 +15,9 @@ from agents.tools.runs import bundle, checkpoints
 TRIES = 3
 PAUSE_SECONDS = 0.5
 
+# How many variables that do not fit are named.
+MOST_DIFFERENCES = 8
+
 
 class Saver:
     """Saves variables by name and restores them.
@@ -173,7 +176,7 @@ class Saver:
                 tensors=[self._variables[name].read_value() for name in names],
             )
         except tf.errors.OpError as error:
-            raise OSError(error.message) from error
+            raise OSError(errors.in_an_operation(error.message)) from error
 
     def _read(self, path: pathlib.Path) -> None:
         stored = self._match(path)
@@ -196,8 +199,8 @@ class Saver:
         }
         if stored != expected:
             raise errors.ConfigError(
-                f'The checkpoint {path} does not fit the configuration:\n'
-                f'{_difference(stored, expected)}'
+                f'The checkpoint {path} does not fit the configuration: '
+                f'{_describe_difference(stored, expected)}.'
             )
         return [found[name] for name in expected]
 
@@ -206,12 +209,16 @@ def _kind(variable: Any) -> tuple[str, list[int]]:
     return tf.as_dtype(variable.dtype).name, list(variable.shape)
 
 
-def _difference(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
-    lines = []
-    for name in sorted({*stored, *expected}):
-        if stored.get(name) != expected.get(name):
-            there = stored.get(name, 'missing')
-            lines.append(
-                f'  {name}: {there}, expected {expected.get(name, "none")}'
-            )
-    return '\n'.join(lines)
+def _describe_difference(
+    stored: Mapping[str, Any], expected: Mapping[str, Any]
+) -> str:
+    """Say which variables differ, the first of them if they are many."""
+    found = [
+        f'{name}: {stored.get(name, "missing")}, '
+        f'expected {expected.get(name, "none")}'
+        for name in sorted({*stored, *expected})
+        if stored.get(name) != expected.get(name)
+    ]
+    rest = len(found) - MOST_DIFFERENCES
+    more = [f'and {rest} more'] if rest > 0 else []
+    return '; '.join([*found[:MOST_DIFFERENCES], *more])

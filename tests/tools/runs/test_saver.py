@@ -491,8 +491,19 @@ def test_difference_names_only_what_differs(tmp_path):
     variables['step'] = tf.Variable(0.5)
     with pytest.raises(ConfigError) as raised:
         Saver(tmp_path, variables).restore()
-    (line,) = str(raised.value).splitlines()[1:]
-    assert line == "  step: ('int64', []), expected ('float32', [])"
+    _, difference = str(raised.value).split('configuration: ')
+    assert difference == "step: ('int64', []), expected ('float32', [])."
+
+
+def test_difference_of_a_stranger_is_one_short_line(tmp_path):
+    names = [f'{n:03}\n\x1b[2Kerror: forged\u202e' for n in range(100)]
+    Saver(tmp_path, {name: tf.Variable(1.0) for name in names}).save(1)
+    with pytest.raises(ConfigError) as raised:
+        Saver(tmp_path, {'a': tf.Variable(1.0)}).restore()
+    message = str(raised.value)
+    assert message.isprintable() and len(message) < 2_000
+    assert r'000\n\x1b[2Kerror: forged\u202e: ' in message
+    assert message.endswith('; and 93 more.')
 
 
 def test_partial(tmp_path):
