@@ -211,7 +211,7 @@ class ExternalProcess:
     def let_sleep(self) -> None:
         """Be told of the reply by a message as well."""
         self._asleep = True
-        self._turns.let_parent_sleep()
+        self._turns.let_parent_sleep(self._number)
 
     def receive(self, timeout: float, deadline: float) -> Any:
         """Take the message that has arrived.

@@ -17,8 +17,9 @@ SIZE = 64  # Bytes, a cache line.
 
 # Which number is which: the index of the environment at work, the number and
 # the kind of the last request, the number of the request that the last reply
-# answers, and whether the one or the other sleeps.
-CURRENT, ASKED, KIND, ANSWERED, WORKER_SLEEPS, PARENT_SLEEPS = range(6)
+# answers, whether the worker sleeps, and the request whose reply has to wake up
+# the parent.
+CURRENT, ASKED, KIND, ANSWERED, WORKER_SLEEPS, AWAITED = range(6)
 
 # Kinds of requests: in words, which follow by the channel, or not.
 IN_WORDS, STEP, RESET, ATTACH = range(4)
@@ -58,16 +59,19 @@ class Turns:
     def ask(self, number: int, kind: int) -> bool:
         """Make a request; returns whether the worker has to be woken up."""
         numbers = self._numbers
-        numbers[PARENT_SLEEPS] = 0
         numbers[KIND] = kind
         numbers[ASKED] = number
         return not IN_ORDER or numbers[WORKER_SLEEPS] == 1
 
     def answer(self, number: int) -> bool:
-        """Reply to a request; returns whether the parent has to be woken up."""
+        """Reply to a request; returns whether the parent has to be woken up.
+
+        By the time that this is looked up, the parent may have seen the reply
+        and sleep because of the next request. That is not to be woken up.
+        """
         numbers = self._numbers
         numbers[ANSWERED] = number
-        return not IN_ORDER or numbers[PARENT_SLEEPS] == 1
+        return not IN_ORDER or numbers[AWAITED] == number
 
     def is_asked(self, number: int) -> bool:
         """Whether there is a request after the one of a number."""
@@ -81,6 +85,6 @@ class Turns:
         """Say whether the worker looks at the numbers or has to be woken up."""
         self._numbers[WORKER_SLEEPS] = sleeps
 
-    def let_parent_sleep(self) -> None:
-        """Say that the parent has to be woken up by the reply."""
-        self._numbers[PARENT_SLEEPS] = 1
+    def let_parent_sleep(self, number: int) -> None:
+        """Say that the parent has to be woken up by the reply to a request."""
+        self._numbers[AWAITED] = number

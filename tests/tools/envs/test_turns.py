@@ -42,10 +42,31 @@ def test_who_sleeps_has_to_be_woken_up(both):
     worker.let_worker_sleep(True)
     assert parent.ask(1, turns.RESET)
     worker.let_worker_sleep(False)
-    parent.let_parent_sleep()
+    parent.let_parent_sleep(1)
     assert worker.answer(1)
     assert not parent.ask(2, turns.STEP)  # Who asks is awake again.
     assert not worker.answer(2)
+
+
+def test_who_sleeps_is_not_woken_up_by_an_earlier_reply(both):
+    parent, worker = both
+    parent.ask(1, turns.STEP)
+    numbers = worker._numbers
+
+    class WithoutACoreBeforeItLooks:
+        def __setitem__(self, place, value):
+            numbers[place] = value
+            assert parent.is_answered(1)
+            parent.ask(2, turns.STEP)
+            parent.let_parent_sleep(2)
+
+        def __getitem__(self, place):
+            return numbers[place]
+
+    worker._numbers = WithoutACoreBeforeItLooks()
+    assert not worker.answer(1)
+    worker._numbers = numbers
+    assert worker.answer(2)
 
 
 def test_everybody_is_woken_up_where_order_is_not_kept(both, monkeypatch):
