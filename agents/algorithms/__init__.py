@@ -10,6 +10,7 @@ from agents.tools import errors
 ALGORITHMS = {
     'ppo': 'PPO',
     'reinforce': 'REINFORCE',
+    'trpo': 'TRPO',
 }
 
 

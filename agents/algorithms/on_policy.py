@@ -7,7 +7,7 @@ from agents.algorithms.algorithm import Algorithm, Task
 from agents.algorithms.collector import Collector
 from agents.algorithms.learner import Learner
 from agents.parts import moments, normalize, returns
-from agents.parts.critic import Critic, explained_variance
+from agents.parts.critic import Critic
 from agents.parts.policy import Policy
 from agents.parts.record import Record, Rollout
 from agents.tools import errors, nested
@@ -253,9 +253,6 @@ class OnPolicy(Algorithm):
         )
         return {
             'advantage_std': tf.cast(tf.sqrt(variance), tf.float32),
-            'explained_variance': explained_variance(
-                rollout.value, rollout.returns, self._ranks
-            ),
             'learning_rate': self._config.learning_rate
             * chances.learning_rate_scale,
         }

@@ -47,4 +47,5 @@ def define_critic(
             batch_size,
             epochs,
             config.value_clip,
+            task.ranks,
         )

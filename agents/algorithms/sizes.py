@@ -12,7 +12,11 @@ from typing import Any
 from agents.tools import errors
 
 # The setting that has the size, by algorithm.
-MINIBATCHES = {'ppo': 'batch_size', 'reinforce': 'value_batch_size'}
+MINIBATCHES = {
+    'ppo': 'batch_size',
+    'reinforce': 'value_batch_size',
+    'trpo': 'value_batch_size',
+}
 
 # Rows of a rollout, of which each has some numbers at least.
 MAX_ROWS = 100_000_000

@@ -23,6 +23,7 @@ class Critic(tf.Module):
         batch_size: Steps of a minibatch.
         epochs: How often to go through a rollout.
         clip_range: How far a prediction may move in one update, or None.
+        ranks: Those whose returns are meant when it is told how good it is.
     """
 
     def __init__(
@@ -33,12 +34,14 @@ class Critic(tf.Module):
         batch_size: int,
         epochs: int,
         clip_range: float | None = None,
+        ranks: Communicator = ALONE,
     ):
         super().__init__()
         self.network = network
         self.optimizer = optimizer
         self._batch_size, self._epochs = batch_size, epochs
         self._clip_range = clip_range
+        self._ranks = ranks
         # The recurrent state before the last rollout, and after it.
         zero = sequences.zero_state(network, num_agents)
         self._state, self._after = state.variables(zero), state.variables(zero)
@@ -80,15 +83,18 @@ class Critic(tf.Module):
             learning_rate_scale: Factor of the learning rate.
 
         Returns:
-            Numbers for the log: `loss`, `gradient_norm` and `skipped`.
+            Numbers for the log: `loss`, `gradient_norm`, `skipped`, and how
+            much of the returns is explained before and after.
         """
+        visible = rollout.inputs.visible
         steps = {
-            'visible': rollout.inputs.visible,
+            'visible': visible,
             'begins': rollout.begins,
             'old': rollout.value,
             'target': rollout.returns,
         }
         time = rollout.begins.shape[0]
+        before = state.read(self._state)
 
         def minibatch_step(rows: Any) -> dict[str, tf.Tensor]:
             return self.optimizer.minimize(
@@ -100,15 +106,24 @@ class Critic(tf.Module):
 
         metrics = minibatches.train(
             minibatch_step,
-            sequences.to_rows(self.network, steps, state.read(self._state)),
+            sequences.to_rows(self.network, steps, before),
             sequences.rows_per_batch(self.network, self._batch_size, time),
             self._epochs,
             key,
+        )
+        after, _ = sequences.unroll(
+            self.network, visible, rollout.begins, before
         )
         return {
             'loss': metrics['loss'],
             'gradient_norm': metrics['gradient_norm'],
             'skipped': self.optimizer.skipped,
+            'explained_variance': explained_variance(
+                rollout.value, rollout.returns, self._ranks
+            ),
+            'explained_variance_after': explained_variance(
+                after[..., 0], rollout.returns, self._ranks
+            ),
         }
 
     def failure(self) -> Exception | None:

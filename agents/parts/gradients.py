@@ -43,6 +43,38 @@ def of_rows(
     return mean_of_parts(part, rows, part_rows, ranks)
 
 
+def hessian_product(
+    loss: Callable[[Any], tf.Tensor],
+    weights: Weights,
+    vector: tf.Tensor,
+    rows: Any,
+    part_rows: int | None = None,
+    ranks: Communicator = ALONE,
+) -> tf.Tensor:
+    """The Hessian of a loss that is a mean over rows, times a vector.
+
+    Differentiates twice, ∇(∇L · v), so that there is never a matrix.
+
+    Args:
+        loss: Returns the mean of some rows.
+        weights: What to differentiate by.
+        vector: What to multiply by, as long as the weights.
+        rows: Nest of tensors `[row, ...]`.
+        part_rows: Rows of a part at most, see `mean_of_parts`.
+        ranks: Those whose rows are meant.
+    """
+
+    def part(some: Any) -> tf.Tensor:
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                mean = loss(some)
+            slope = weights.gradient(inner, mean)
+            along = tf.reduce_sum(slope * vector)
+        return weights.gradient(outer, along)
+
+    return mean_of_parts(part, rows, part_rows, ranks)
+
+
 def mean_of_parts(
     function: Callable[[Any], Any],
     rows: Any,

@@ -98,7 +98,7 @@ def restore_config(
     saved = load_config(directory)
     asked = config is not None
     if config is None:
-        algorithm = saved.get('algorithm')
+        algorithm: Any = saved.get('algorithm')
         errors.require_known('algorithm', algorithm, ALGORITHM_GROUPS)
         config = find_defaults(algorithm)
     _require_known(saved, config, directory)

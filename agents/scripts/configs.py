@@ -26,6 +26,16 @@ def reinforce(**settings: Any) -> AttrDict:
     return define_config('reinforce', **settings)
 
 
+def trpo(**settings: Any) -> AttrDict:
+    """Trust region policy optimization, see agents/algorithms/trpo."""
+    return define_config('trpo', **settings)
+
+
+def npg(**settings: Any) -> AttrDict:
+    """Natural policy gradients, see agents/algorithms/trpo."""
+    return trpo(line_search=False, **settings)
+
+
 def mujoco(env: str, **settings: Any) -> AttrDict:
     """What suits the locomotion of MuJoCo; install `agents[mujoco]`."""
     defaults = {

@@ -282,6 +282,12 @@ SHARED_GROUPS = ENVIRONMENTS, SCHEDULE, NETWORK, LEARNING, NORMALIZATION
 
 # Settings of several algorithms, but not of all.
 ENTROPY_BONUS = Setting(0.0, kinds.WEIGHT, 'Weight of the entropy in the loss')
+VALUE_EPOCHS = Setting(
+    10, kinds.PASSES, 'How often the value learns from a rollout', 'passes'
+)
+VALUE_BATCH_SIZE = Setting(
+    64, kinds.ROWS, 'Size of a minibatch for the value', 'rows'
+)
 
 ALGORITHM_GROUPS = {
     'ppo': Group(
@@ -338,18 +344,57 @@ ALGORITHM_GROUPS = {
     'reinforce': Group(
         'REINFORCE with a value baseline',
         {
-            'value_epochs': Setting(
-                10,
-                kinds.PASSES,
-                'How often the value learns from a rollout',
-                'passes',
-            ),
-            'value_batch_size': Setting(
-                64, kinds.ROWS, 'Size of a minibatch for the value', 'rows'
-            ),
+            'value_epochs': VALUE_EPOCHS,
+            'value_batch_size': VALUE_BATCH_SIZE,
             'entropy_bonus': ENTROPY_BONUS,
         },
         defaults={'gae_lambda': 0.97},
+    ),
+    'trpo': Group(
+        'Trust region policy optimization',
+        {
+            'kl_target': Setting(
+                0.01, kinds.POSITIVE, 'Divergence of a step', 'nats'
+            ),
+            'conjugate_steps': Setting(
+                15,
+                kinds.PASSES,
+                'How precisely the direction of a step is found',
+                'conjugate gradients',
+            ),
+            'damping': Setting(
+                0.1,
+                kinds.WEIGHT,
+                'What is added to the diagonal of the Fisher matrix',
+            ),
+            'fisher_every': Setting(
+                5,
+                kinds.ROWS,
+                'Which rows the Fisher matrix is of: each one of so many',
+                'rows',
+            ),
+            'line_search': Setting(
+                True,
+                kinds.FLAG,
+                'Whether to take less of a step that goes too far or makes '
+                'the policy worse; without, these are natural gradients',
+            ),
+            'search_steps': Setting(
+                10,
+                kinds.PASSES,
+                'How many lengths of a step are tried',
+                'lengths',
+            ),
+            'backtrack_factor': Setting(
+                0.8, kinds.FRACTION, 'Each length, as a part of the one before'
+            ),
+            'value_epochs': dataclasses.replace(VALUE_EPOCHS, default=20),
+            'value_batch_size': dataclasses.replace(
+                VALUE_BATCH_SIZE, default=128
+            ),
+            'entropy_bonus': ENTROPY_BONUS,
+        },
+        defaults={'learning_rate': 1e-3},
     ),
 }
 

@@ -73,6 +73,7 @@ def settings():
         sizes = {
             'ppo': {'batch_size': 12, 'update_epochs': 2},
             'reinforce': {'value_batch_size': 12, 'value_epochs': 2},
+            'trpo': {'value_batch_size': 12, 'value_epochs': 2},
         }
         small = {
             'num_agents': AGENTS,

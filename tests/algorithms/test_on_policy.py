@@ -235,13 +235,9 @@ def test_log_of_an_update(recorder, play):
     algo = recorder(learning_rate=0.25)
     play(algo)
     metrics = algo.update()
-    advantage, value = algo.rollout.advantage.numpy(), algo.rollout.value
+    advantage = algo.rollout.advantage.numpy()
     np.testing.assert_allclose(
         metrics['advantage_std'], advantage.std(), rtol=1e-5
-    )
-    explained = 1 - advantage.var() / np.var(value + advantage)
-    np.testing.assert_allclose(
-        metrics['explained_variance'], explained, rtol=1e-4
     )
     assert metrics['learning_rate'] == 0.25
 

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from agents.algorithms import sizes
 from agents.tools import errors, nested
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
@@ -68,11 +69,11 @@ def learn_together(define):
 
     def make(algorithm, ranks, changes):
         agents = RANKS * AGENTS // ranks.size
-        name = {'ppo': 'batch_size', 'reinforce': 'value_batch_size'}[algorithm]
+        name = sizes.MINIBATCHES[algorithm]
         # One minibatch, as ranks shuffle their own rows only.
-        sizes = {'num_agents': agents, name: agents * STEPS, **changes}
+        whole = {'num_agents': agents, name: agents * STEPS, **changes}
         task = {'num_agents': agents, 'ranks': ranks}
-        return define(algorithm, task=task, learning_rate=0.01, **sizes)
+        return define(algorithm, task=task, learning_rate=0.01, **whole)
 
     def run(algorithm, rollouts, **changes):
         box, barrier = [None] * RANKS, threading.Barrier(RANKS, timeout=60)
@@ -107,8 +108,11 @@ def learn_together(define):
         ('ppo', {'kl_stop': 1e-4, 'update_epochs': 4}),
         # Near its target, so that the cutoff has a part in the gradient.
         ('ppo', {'surrogate': 'penalty', 'kl_target': 1e-4}),
+        # All rows, as each rank leaves out others than one alone; and not so
+        # many steps that rounding is all that is left to find.
+        ('trpo', {'fisher_every': 1, 'conjugate_steps': 5}),
     ],
-    ids=['reinforce', 'clip', 'penalty'],
+    ids=['reinforce', 'clip', 'penalty', 'trpo'],
 )
 def test_two_ranks_learn_what_one_does(learn_together, algorithm, changes):
     rng = np.random.default_rng(0)

@@ -154,6 +154,13 @@ def test_fitting_finds_a_linear_function():
     assert critic.draws == 60
     assert metrics['skipped'] == 0
 
+    def explained(value):
+        return 1 - np.var(target - value) / np.var(target)
+
+    for name, values in (('', old), ('_after', value)):
+        found = metrics[f'explained_variance{name}']
+        np.testing.assert_allclose(found, explained(values), rtol=1e-3)
+
 
 def test_clipping_keeps_values_near_the_old_ones():
     observ = normal(TIME, AGENTS, SIZE)

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from agents.algorithms import ALGORITHMS
 from agents.scripts import checks, config_names, configs
 from agents.scripts.settings import SETTINGS, find_defaults
 from agents.tools import errors
@@ -27,8 +28,8 @@ def test_every_config_is_valid(name):
 @pytest.mark.parametrize('key', sorted(SETTINGS))
 @pytest.mark.parametrize('value', [object(), float('nan'), [None], b'x'])
 def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
-    base = configs.reinforce if key.startswith('value_') else configs.ppo
-    base = base if key in base() else configs.ppo
+    name = next(name for name in ALGORITHMS if key in find_defaults(name))
+    base = getattr(configs, name)
     refused(f"The setting '{key}' has to be ", base, **{key: value})
 
 

@@ -118,12 +118,15 @@ def changes():
         ('ppo', 'recurrent', 'native:CartPole-v1'),
         ('reinforce', 'recurrent', 'CartPole-v1'),
         ('reinforce', 'feed_forward', 'native:CartPole-v1'),
+        ('trpo', 'feed_forward', 'CartPole-v1'),
+        ('trpo', 'recurrent', 'native:CartPole-v1'),
     ],
 )
 def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
     sizes = {
         'ppo': {'batch_size': 16, 'update_epochs': 1},
         'reinforce': {'value_batch_size': 16, 'value_epochs': 1},
+        'trpo': {'value_batch_size': 16, 'value_epochs': 1},
     }
     small = {
         key: value for key, value in changes().items() if key != 'batch_size'

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from agents.scripts import config_file, config_names, configs, overrides, train
+from agents.scripts.settings import ALGORITHM_GROUPS
 from agents.scripts.settings_text import (
     LEGEND,
     format_columns,
@@ -123,7 +124,11 @@ def test_page_is_that_of_the_table():
 
 def test_page_has_every_setting_once_in_its_place():
     sections = format_page().split('\n## ')
-    ppo, reinforce = sections[-2:]
+    titles = [section.partition('\n')[0] for section in sections]
+    ppo, reinforce = [
+        sections[titles.index(ALGORITHM_GROUPS[name].title)]
+        for name in ('ppo', 'reinforce')
+    ]
     assert '`configs.ppo()`.' in ppo
     assert 'where `gae_lambda` is 0.97 by default' in reinforce
     row = '| `batch_size` | `64` | rows | Size of a minibatch | a whole number'

@@ -1,0 +1,3 @@
+from agents.algorithms.trpo.trpo import TRPO
+
+__all__ = ['TRPO']

@@ -1,0 +1,204 @@
+"""Trust region policy optimization, and natural policy gradients."""
+
+from typing import Any
+
+from agents.algorithms import pieces, sizes
+from agents.algorithms.algorithm import Networks, Task
+from agents.algorithms.learner import Learner, scale_advantage
+from agents.algorithms.on_policy import OnPolicy
+from agents.parts import conjugate, gradients, sequences
+from agents.parts.flat import Weights
+from agents.parts.policy import Policy
+from agents.parts.record import Rollout
+from agents.tools import nested
+from agents.tools.graph import loops
+from agents.tools.graph.backend import tf
+
+# How far a step may exceed the divergence that it aims at. The quadratic model
+# that its length is from is not exact.
+TOLERANCE = 1.5
+
+
+class TRPO(OnPolicy):
+    """Takes one natural gradient step a rollout, as far as can be trusted.
+
+    See the README beside this file for the paper and the deviations from it,
+    and `agents.algorithms.on_policy` for how the rollout comes about.
+    """
+
+    def __init__(self, networks: Networks, task: Task):
+        config = task.config
+        recurrent = sequences.is_recurrent(networks.value)
+        sizes.require_minibatches(config, recurrent)
+        policy = pieces.define_policy(networks, task)
+        critic = pieces.define_critic(
+            networks, task, config.value_batch_size, config.value_epochs
+        )
+        super().__init__(policy, TrustRegionLearner(policy, task), critic, task)
+
+
+class TrustRegionLearner(Learner):
+    """Maximizes a surrogate within a distance of the old policy.
+
+    Args:
+        policy: The policy.
+        task: What the algorithm is made for.
+    """
+
+    def __init__(self, policy: Policy, task: Task):
+        super().__init__()
+        self._policy = policy
+        self._config = task.config
+        self._ranks = task.ranks
+        self._weights = Weights(policy.network.trainable_variables)
+        self._useless = gradients.Useless(self._weights)
+        self._part_rows = sequences.rows_per_part(
+            policy.network, task.config.update_every
+        )
+        # The last step, for the log.
+        self._step = tf.Variable(tf.zeros(self._weights.size), trainable=False)
+
+    def update(
+        self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        rows = self._define_rows(rollout)
+        slope, before = gradients.of_rows(
+            self._loss, self._weights, rows, self._part_rows, self._ranks
+        )
+        norm = tf.sqrt(tf.reduce_sum(slope**2))
+        self._useless.count(slope, norm)
+        radius = self._config.kl_target * learning_rate_scale
+        step = self._define_step(rows, slope, radius)
+        self._step.assign(step)
+        return {
+            **self._search(rows, before, step, radius),
+            'gradient_norm': norm,
+            'skipped': self._useless.skipped,
+        }
+
+    def failure(self) -> Exception | None:
+        return self._useless.failure()
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        return {
+            'weights/policy': self._weights.read(),
+            'steps/policy': self._step.read_value(),
+        }
+
+    def transient(self) -> list[Any]:
+        return [self._step]
+
+    def _define_rows(self, rollout: Rollout) -> Any:
+        """What is known of each step, to be measured again and again."""
+        old = self._policy.unroll(rollout.inputs, rollout.begins, rollout.state)
+        steps = {
+            'inputs': rollout.inputs,
+            'begins': rollout.begins,
+            'action': rollout.action,
+            'advantage': scale_advantage(rollout, self._config, self._ranks),
+            'old': old,
+            'old_log_prob': old.log_prob(rollout.action),
+        }
+        return sequences.to_rows(self._policy.network, steps, rollout.state)
+
+    def _define_step(
+        self, rows: Any, slope: tf.Tensor, radius: tf.Tensor
+    ) -> tf.Tensor:
+        """The step down a slope at whose end the divergence is the radius.
+
+        With the slope g and the Fisher matrix F it is −√(2δ / xᵀFx) x, where
+        F x = g. Damping makes F larger, as it is known of some rows only.
+        """
+        some = nested.map(lambda x: x[:: self._config.fisher_every], rows)
+
+        def product(vector: tf.Tensor) -> tf.Tensor:
+            image = gradients.hessian_product(
+                self._divergence,
+                self._weights,
+                vector,
+                some,
+                self._part_rows,
+                self._ranks,
+            )
+            return image + self._config.damping * vector
+
+        direction = conjugate.solve(
+            product, slope, self._config.conjugate_steps
+        )
+        square = tf.reduce_sum(direction * product(direction))
+        length = tf.sqrt(2 * radius / square)
+        # Where the slope is zero, there is nowhere to go.
+        return -tf.where(square > 0, length, 0.0) * direction
+
+    def _search(
+        self,
+        rows: Any,
+        before: dict[str, tf.Tensor],
+        step: tf.Tensor,
+        radius: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """Take as much of a step as improves the policy near enough, or none.
+
+        Returns:
+            Numbers for the log, of what was taken.
+        """
+        config = self._config
+        start = self._weights.read()
+
+        def attempt(number: tf.Tensor) -> dict[str, tf.Tensor]:
+            share = config.backtrack_factor ** tf.cast(number, tf.float32)
+            self._weights.assign(start + share * step)
+            after = self._measure(rows)
+            good = tf.math.is_finite(after['loss'] + after['meankl'])
+            if config.line_search:
+                good &= after['loss'] <= before['loss']
+                good &= after['meankl'] <= TOLERANCE * radius
+            return {**after, 'step_size': tf.where(good, share, 0.0)}
+
+        tried, after = loops.repeat(
+            attempt,
+            config.search_steps if config.line_search else 1,
+            lambda after: after['step_size'] > 0,
+        )
+        taken = after['step_size'] > 0
+        self._weights.assign(tf.where(taken, self._weights.read(), start))
+        new = {
+            name: tf.where(taken, after[name], before[name]) for name in before
+        }
+        return {
+            'loss': new['loss'],
+            'optimgain': before['loss'] - new['loss'],
+            'surrgain': new['surrogate'] - before['surrogate'],
+            'meankl': new['meankl'],
+            'entropy': new['entropy'],
+            'step_size': after['step_size'],
+            'steps_tried': tf.cast(tried, tf.float32),
+        }
+
+    def _measure(self, rows: Any) -> dict[str, tf.Tensor]:
+        """The means that `_loss` is made of, for the weights as they are."""
+        return gradients.mean_of_parts(
+            self._loss, rows, self._part_rows, self._ranks
+        )
+
+    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+        steps, new = self._apply_policy(rows)
+        log_ratio = new.log_prob(steps['action']) - steps['old_log_prob']
+        surrogate = tf.reduce_mean(tf.exp(log_ratio) * steps['advantage'])
+        entropy = tf.reduce_mean(new.entropy())
+        return {
+            'loss': -surrogate - self._config.entropy_bonus * entropy,
+            'surrogate': surrogate,
+            'meankl': tf.reduce_mean(steps['old'].kl(new)),
+            'entropy': entropy,
+        }
+
+    def _divergence(self, rows: Any) -> tf.Tensor:
+        """The mean KL(old ‖ new), whose Hessian is the Fisher matrix."""
+        steps, new = self._apply_policy(rows)
+        return tf.reduce_mean(steps['old'].kl(new))
+
+    def _apply_policy(self, rows: Any) -> tuple[Any, Any]:
+        steps, before = sequences.from_rows(self._policy.network, rows)
+        new = self._policy.unroll(steps['inputs'], steps['begins'], before)
+        return steps, new
