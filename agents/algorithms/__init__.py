@@ -8,6 +8,7 @@ import importlib
 from agents.tools import errors
 
 ALGORITHMS = {
+    'acktr': 'ACKTR',
     'ppo': 'PPO',
     'reinforce': 'REINFORCE',
     'trpo': 'TRPO',

@@ -13,6 +13,7 @@ from agents.tools import errors
 
 # The setting that has the size, by algorithm.
 MINIBATCHES = {
+    'acktr': 'value_batch_size',
     'ppo': 'batch_size',
     'reinforce': 'value_batch_size',
     'trpo': 'value_batch_size',

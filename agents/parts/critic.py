@@ -135,14 +135,20 @@ class Critic(tf.Module):
         return self.optimizer.summary('value')
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+        return {'loss': self._error(*self._predict(rows))}
+
+    def _predict(self, rows: Any) -> tuple[dict[str, Any], tf.Tensor]:
+        """The steps that rows are, and their values."""
         steps, before = sequences.from_rows(self.network, rows)
         value, _ = sequences.unroll(
             self.network, steps['visible'], steps['begins'], before
         )
-        error = value_loss(
-            value[..., 0], steps['target'], steps['old'], self._clip_range
+        return steps, value[..., 0]
+
+    def _error(self, steps: dict[str, Any], value: tf.Tensor) -> tf.Tensor:
+        return value_loss(
+            value, steps['target'], steps['old'], self._clip_range
         )
-        return {'loss': error}
 
 
 def value_loss(

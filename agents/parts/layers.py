@@ -202,10 +202,19 @@ class GaussianHead(keras.layers.Layer):
             name='log_std',
         )
 
+    @property
+    def log_std(self) -> keras.Variable:
+        """The logarithms of the deviations, a weight."""
+        return self._log_std
+
     def call(self, features: tf.Tensor) -> tf.Tensor:
         mean = self._mean(features)
+        return tf.concat([mean, self.spread(mean)], -1)
+
+    def spread(self, mean: tf.Tensor) -> tf.Tensor:
+        """The logarithms of the deviations, the same for all means."""
         log_std = tf.convert_to_tensor(self._log_std)
-        return tf.concat([mean, tf.broadcast_to(log_std, mean.shape)], -1)
+        return tf.broadcast_to(log_std, mean.shape)
 
 
 def leaf_spaces(space: gym.Space) -> list[gym.Space]:

@@ -36,6 +36,11 @@ def npg(**settings: Any) -> AttrDict:
     return trpo(line_search=False, **settings)
 
 
+def acktr(**settings: Any) -> AttrDict:
+    """Natural gradients of Kronecker factors, see agents/algorithms/acktr."""
+    return define_config('acktr', **settings)
+
+
 def mujoco(env: str, **settings: Any) -> AttrDict:
     """What suits the locomotion of MuJoCo; install `agents[mujoco]`."""
     defaults = {

@@ -396,6 +396,74 @@ ALGORITHM_GROUPS = {
         },
         defaults={'learning_rate': 1e-3},
     ),
+    'acktr': Group(
+        'Actor critic using Kronecker-factored trust regions',
+        {
+            'kl_target': Setting(
+                0.01,
+                kinds.POSITIVE,
+                'Divergence that the step size is adapted to',
+                'nats',
+            ),
+            'kl_clip': Setting(
+                0.02,
+                kinds.POSITIVE,
+                'Divergence of a step at most, by its curvature',
+                'nats',
+            ),
+            'damping': Setting(
+                0.01, kinds.POSITIVE, 'What is added to the curvature'
+            ),
+            'factor_decay': Setting(
+                0.95,
+                kinds.FRACTION,
+                'How much of the Kronecker factors a step keeps',
+            ),
+            'inverse_every': Setting(
+                2,
+                kinds.PASSES,
+                'How often the factors are inverted',
+                'steps of the policy or the value',
+            ),
+            'cold_steps': Setting(
+                1,
+                kinds.COUNT_OR_ZERO,
+                'How many steps follow the plain gradient at first',
+                'steps',
+            ),
+            'momentum': Setting(
+                0.0,
+                kinds.FRACTION,
+                'How much of each step is taken once more in the next',
+            ),
+            'value_kl_clip': Setting(
+                0.01,
+                kinds.POSITIVE,
+                'The same as kl_clip for the value',
+                'nats',
+            ),
+            'value_damping': Setting(
+                0.1, kinds.POSITIVE, 'The same as damping for the value'
+            ),
+            'value_factor_decay': Setting(
+                0.95,
+                kinds.FRACTION,
+                'The same as factor_decay for the value',
+            ),
+            'value_cold_steps': Setting(
+                10,
+                kinds.COUNT_OR_ZERO,
+                'The same as cold_steps for the value',
+                'steps',
+            ),
+            'value_epochs': VALUE_EPOCHS,
+            'value_batch_size': dataclasses.replace(
+                VALUE_BATCH_SIZE, default=512
+            ),
+            'entropy_bonus': ENTROPY_BONUS,
+        },
+        defaults={'learning_rate': 0.1},
+    ),
 }
 
 

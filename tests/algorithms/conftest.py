@@ -74,6 +74,7 @@ def settings():
             'ppo': {'batch_size': 12, 'update_epochs': 2},
             'reinforce': {'value_batch_size': 12, 'value_epochs': 2},
             'trpo': {'value_batch_size': 12, 'value_epochs': 2},
+            'acktr': {'value_batch_size': 12, 'value_epochs': 2},
         }
         small = {
             'num_agents': AGENTS,

@@ -120,6 +120,7 @@ def changes():
         ('reinforce', 'feed_forward', 'native:CartPole-v1'),
         ('trpo', 'feed_forward', 'CartPole-v1'),
         ('trpo', 'recurrent', 'native:CartPole-v1'),
+        ('acktr', 'feed_forward', 'CartPole-v1'),
     ],
 )
 def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
@@ -127,6 +128,7 @@ def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
         'ppo': {'batch_size': 16, 'update_epochs': 1},
         'reinforce': {'value_batch_size': 16, 'value_epochs': 1},
         'trpo': {'value_batch_size': 16, 'value_epochs': 1},
+        'acktr': {'value_batch_size': 16, 'value_epochs': 1},
     }
     small = {
         key: value for key, value in changes().items() if key != 'batch_size'

@@ -1,0 +1,3 @@
+from agents.algorithms.acktr.acktr import ACKTR
+
+__all__ = ['ACKTR']

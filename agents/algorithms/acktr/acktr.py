@@ -1,0 +1,157 @@
+"""Actor critic using Kronecker-factored trust regions."""
+
+from typing import Any
+
+from agents.algorithms import pieces, sizes
+from agents.algorithms.algorithm import Networks, Task
+from agents.algorithms.learner import Learner, scale_advantage
+from agents.algorithms.on_policy import OnPolicy
+from agents.algorithms.reinforce.reinforce import score_loss
+from agents.parts import critic, sequences
+from agents.parts.natural import Kronecker
+from agents.parts.policy import Policy
+from agents.parts.record import Rollout
+from agents.tools.graph.backend import tf
+
+# By how much the step size changes where the divergence is more than twice or
+# less than half of what it should be, and how small and large it may become.
+ADAPTATION = 1.5
+SMALLEST, LARGEST = 1e-3, 1e3
+
+
+class ACKTR(OnPolicy):
+    """Takes one natural gradient step a rollout, by factors of each layer.
+
+    See the README beside this file for the paper and the deviations from it,
+    and `agents.algorithms.on_policy` for how the rollout comes about.
+    """
+
+    def __init__(self, networks: Networks, task: Task):
+        config = task.config
+        sizes.require_minibatches(
+            config, sequences.is_recurrent(networks.value)
+        )
+        policy = pieces.define_policy(networks, task)
+        optimizer = Kronecker(
+            networks.policy,
+            config.learning_rate,
+            config.kl_clip,
+            config.damping,
+            config.factor_decay,
+            config.inverse_every,
+            config.cold_steps,
+            config.momentum,
+            config.gradient_clip,
+            task.ranks,
+        )
+        learner = NaturalLearner(policy, optimizer, task)
+        super().__init__(policy, learner, _define_critic(networks, task), task)
+
+
+class NaturalLearner(Learner):
+    """Takes a step along the natural gradient of the score-function estimate.
+
+    Args:
+        policy: The policy.
+        optimizer: Changes its weights, see `agents.parts.natural`.
+        task: What the algorithm is made for.
+    """
+
+    def __init__(self, policy: Policy, optimizer: Any, task: Task):
+        super().__init__()
+        self.optimizer = optimizer
+        self._policy = policy
+        self._config = task.config
+        self._ranks = task.ranks
+        self._step_size = tf.Variable(1.0, trainable=False)
+
+    def update(
+        self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        network = self._policy.network
+        old = self._policy.unroll(rollout.inputs, rollout.begins, rollout.state)
+        steps = {
+            'inputs': rollout.inputs,
+            'begins': rollout.begins,
+            'action': rollout.action,
+            'advantage': scale_advantage(rollout, self._config, self._ranks),
+            # What the policy might have done, for its curvature.
+            'sampled': old.sample(key),
+        }
+        metrics = self.optimizer.minimize(
+            self._loss,
+            sequences.to_rows(network, steps, rollout.state),
+            learning_rate_scale * self._step_size,
+            sequences.rows_per_part(network, self._config.update_every),
+        )
+        new = self._policy.unroll(rollout.inputs, rollout.begins, rollout.state)
+        kl = self._ranks.mean(tf.reduce_mean(old.kl(new)))
+        self._adapt(kl, learning_rate_scale)
+        return {
+            **metrics,
+            'kl': kl,
+            'step_size': self._step_size.read_value(),
+            'skipped': self.optimizer.skipped,
+        }
+
+    def failure(self) -> Exception | None:
+        return self.optimizer.failure()
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        return self.optimizer.summary('policy')
+
+    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+        steps, before = sequences.from_rows(self._policy.network, rows)
+        policy = self._policy.unroll(steps['inputs'], steps['begins'], before)
+        score = score_loss(policy.log_prob(steps['action']), steps['advantage'])
+        entropy = tf.reduce_mean(policy.entropy())
+        return {
+            'loss': score - self._config.entropy_bonus * entropy,
+            'entropy': entropy,
+            'score': tf.reduce_mean(policy.log_prob(steps['sampled'])),
+        }
+
+    def _adapt(self, kl: tf.Tensor, scale: tf.Tensor) -> None:
+        """Change the step size where the policy went too far or not enough."""
+        target, size = self._config.kl_target * scale, self._step_size
+        adapted = tf.where(kl > 2 * target, size / ADAPTATION, size)
+        adapted = tf.where(kl < target / 2, size * ADAPTATION, adapted)
+        self._step_size.assign(tf.clip_by_value(adapted, SMALLEST, LARGEST))
+
+
+class NaturalCritic(critic.Critic):
+    """Learns values by natural gradients."""
+
+    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+        # Where the value is the mean of a normal distribution, the score of a
+        # sample is its deviation, 1 on average, times the gradient of this.
+        steps, value = self._predict(rows)
+        error = self._error(steps, value)
+        return {'loss': error, 'score': tf.reduce_mean(value)}
+
+
+def _define_critic(networks: Networks, task: Task) -> NaturalCritic:
+    config = task.config
+    rate = config.value_learning_rate
+    with tf.device(task.critic_device):
+        optimizer = Kronecker(
+            networks.value,
+            config.learning_rate if rate is None else rate,
+            config.value_kl_clip,
+            config.value_damping,
+            config.value_factor_decay,
+            config.inverse_every,
+            config.value_cold_steps,
+            config.momentum,
+            config.gradient_clip,
+            task.ranks,
+        )
+        return NaturalCritic(
+            networks.value,
+            optimizer,
+            task.num_agents,
+            config.value_batch_size,
+            config.value_epochs,
+            config.value_clip,
+            task.ranks,
+        )

@@ -1,0 +1,262 @@
+"""The curvature of a network, layer by layer, in Kronecker factors.
+
+The Fisher matrix of all weights is too large to be written down. That of one
+layer, which maps rows a to s = [a, 1] W, is nearly A ⊗ G with A = E[aᵀa] and
+G = E[gᵀg], where g is the gradient by s of the logarithm of how probable that
+is which the network might have put out. Its inverse, times a gradient ∇ by W,
+is then A⁻¹ ∇ G⁻¹.
+
+Martens and Grosse 2015, Optimizing neural networks with Kronecker-factored
+approximate curvature; for convolutions Grosse and Martens 2016, A
+Kronecker-factored approximate Fisher matrix for convolution layers.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from agents.parts import layers
+from agents.tools import errors
+from agents.tools.graph.backend import keras, tf
+
+# The smallest mean of the diagonal of a factor, so that it can be divided by.
+TINY = 1e-12
+
+
+class Block:
+    """Weights that are treated together, those of a layer.
+
+    Attributes:
+        variables: The weights: a kernel, or a bias, or both.
+        inputs: How many numbers they multiply, with the one for the bias.
+        outputs: How many numbers come of that.
+        taken: What they multiplied in a part of the program that was tapped,
+            `[row, place, input]`, and what came of it.
+    """
+
+    def __init__(self, layer: Any, kernel: Any, bias: Any):
+        self._layer = layer
+        weights = [weight for weight in (kernel, bias) if weight is not None]
+        self.variables = [weight.value for weight in weights]
+        self.outputs = self.variables[0].shape[-1]
+        self._heights = [
+            math.prod(variable.shape[:-1]) for variable in self.variables
+        ]
+        self.inputs = sum(self._heights)
+        self._has_bias = bias is not None
+        self.taken: tuple[tf.Tensor, tf.Tensor] | None = None
+
+    @contextlib.contextmanager
+    def tapped(self) -> Iterator[None]:
+        """Take what the layer computes meanwhile."""
+        raise NotImplementedError
+
+    def measure(self, gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The factors A and G, as means over the rows that were taken.
+
+        Args:
+            gradient: That of the mean over rows of how probable the outputs
+                are, by what came of the layer.
+        """
+        inputs, _ = self.taken
+        rows, places = inputs.shape[:2]
+        gradient = rows * tf.reshape(gradient, [rows * places, self.outputs])
+        inputs = tf.reshape(inputs, [rows * places, self.inputs])
+        return (
+            tf.matmul(inputs, inputs, transpose_a=True) / rows,
+            tf.matmul(gradient, gradient, transpose_a=True) / (rows * places),
+        )
+
+    def join(self, gradients: list[tf.Tensor]) -> tf.Tensor:
+        """One matrix `[input, output]` of the gradients by the weights."""
+        return tf.concat(
+            [tf.reshape(part, [-1, self.outputs]) for part in gradients], 0
+        )
+
+    def split(self, matrix: tf.Tensor) -> list[tf.Tensor]:
+        """The inverse of `join`."""
+        parts = zip(
+            tf.split(matrix, self._heights), self.variables, strict=True
+        )
+        return [tf.reshape(part, weight.shape) for part, weight in parts]
+
+    def _take(self, inputs: tf.Tensor, outputs: tf.Tensor) -> None:
+        if self.taken is not None:
+            raise errors.ConfigError(
+                f'The layer {self._layer.name!r} is applied more than once, '
+                'for which there are no Kronecker factors. Make two layers, '
+                'or choose another algorithm.'
+            )
+        rows, *places, width = inputs.shape
+        inputs = tf.reshape(inputs, [rows, math.prod(places), width])
+        if self._has_bias:
+            ones = tf.ones((*inputs.shape[:2], 1))
+            inputs = tf.concat([inputs, ones], -1)
+        self.taken = inputs, outputs
+
+
+class DenseBlock(Block):
+    """A dense layer, ours or that of Keras, also one that is applied to places.
+
+    What it computes before its activation is seen by taking the place of the
+    activation.
+    """
+
+    def __init__(self, layer: Any):
+        super().__init__(layer, layer.kernel, layer.bias)
+
+    @contextlib.contextmanager
+    def tapped(self) -> Iterator[None]:
+        layer = self._layer
+        call, activation = layer.call, layer.activation
+        given = []
+
+        def take_input(inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            given.append(inputs)
+            return call(inputs, *args, **kwargs)
+
+        def take_output(outputs: tf.Tensor) -> Any:
+            self._take(self._arrange(given.pop()), outputs)
+            return activation(outputs)
+
+        layer.call, layer.activation = take_input, take_output
+        try:
+            yield
+        finally:
+            layer.activation = activation
+            del layer.call
+
+    def _arrange(self, inputs: tf.Tensor) -> tf.Tensor:
+        """What the kernel is multiplied by, `[row, ..., input]`."""
+        return inputs
+
+
+class ConvolutionBlock(DenseBlock):
+    """A convolution of Keras, which multiplies each of some patches."""
+
+    def _arrange(self, inputs: tf.Tensor) -> tf.Tensor:
+        layer = self._layer
+        return tf.image.extract_patches(
+            inputs,
+            [1, *layer.kernel_size, 1],
+            [1, *layer.strides, 1],
+            [1, *layer.dilation_rate, 1],
+            layer.padding.upper(),
+        )
+
+
+class DeviationBlock(Block):
+    """The deviations of actions, which multiply nothing."""
+
+    def __init__(self, layer: Any):
+        super().__init__(layer, None, layer.log_std)
+
+    @contextlib.contextmanager
+    def tapped(self) -> Iterator[None]:
+        layer = self._layer
+        spread = layer.spread
+
+        def take(mean: tf.Tensor) -> tf.Tensor:
+            outputs = spread(mean)
+            self._take(tf.zeros((mean.shape[0], 0)), outputs)
+            return outputs
+
+        layer.spread = take
+        try:
+            yield
+        finally:
+            del layer.spread
+
+
+def find_blocks(network: Any) -> list[Block]:
+    """The blocks of the weights of a network, in the order of its layers.
+
+    Raises:
+        ConfigError: If there is a layer that is none of them.
+    """
+    return [
+        _define_block(layer)
+        for layer in network._flatten_layers()
+        if layer._trainable_variables and layer.trainable
+    ]
+
+
+def _define_block(layer: Any) -> Block:
+    if isinstance(layer, keras.layers.Dense):
+        return DenseBlock(layer)
+    if isinstance(layer, keras.layers.Conv2D) and _is_plain(layer):
+        return ConvolutionBlock(layer)
+    if isinstance(layer, layers.GaussianHead):
+        return DeviationBlock(layer)
+    names = ', '.join(v.path for v in layer._trainable_variables)
+    raise errors.ConfigError(
+        f'There are no Kronecker factors for the layer {layer.name!r}, a '
+        f'{type(layer).__name__}, which has the weights {names}. There are '
+        'some for Dense, Conv2D without groups, and the deviations of '
+        'GaussianHead. Choose other layers, or another algorithm.'
+    )
+
+
+def _is_plain(layer: Any) -> bool:
+    return (
+        type(layer) is keras.layers.Conv2D
+        and layer.groups == 1
+        and layer.data_format == 'channels_last'
+    )
+
+
+@contextlib.contextmanager
+def tapped(blocks: list[Block]) -> Iterator[None]:
+    """Take what goes into and comes out of layers meanwhile."""
+    with contextlib.ExitStack() as stack:
+        for block in blocks:
+            block.taken = None
+            stack.enter_context(block.tapped())
+        yield
+
+
+def measure(
+    blocks: list[Block], tape: tf.GradientTape, score: tf.Tensor
+) -> list[tuple[tf.Tensor, tf.Tensor]]:
+    """The factors of all blocks, of what was taken from them.
+
+    Args:
+        blocks: Blocks that were tapped.
+        tape: What was computed meanwhile.
+        score: The mean over rows of the logarithm of how probable that is which
+            the network might have put out.
+    """
+    outputs = [block.taken[1] for block in blocks]
+    found = tape.gradient(score, outputs, unconnected_gradients='zero')
+    pairs = zip(blocks, found, strict=True)
+    return [block.measure(gradient) for block, gradient in pairs]
+
+
+def invert(
+    first: tf.Tensor, second: tf.Tensor, damping: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The inverses of two factors that share out a damping.
+
+    (A + π√λ 1)⁻¹ and (G + √λ/π 1)⁻¹, where π² is how many times as large as G
+    A is, by the means of their diagonals. In 64 bits, as factors are nearly
+    singular.
+    """
+    first, second = tf.cast(first, tf.float64), tf.cast(second, tf.float64)
+    sizes = [_mean_of_diagonal(matrix) for matrix in (first, second)]
+    ratio = tf.sqrt(sizes[0] / sizes[1])
+    root = math.sqrt(damping)
+    return (
+        tf.cast(_inverse(first, root * ratio), tf.float32),
+        tf.cast(_inverse(second, root / ratio), tf.float32),
+    )
+
+
+def _mean_of_diagonal(matrix: tf.Tensor) -> tf.Tensor:
+    return tf.maximum(tf.linalg.trace(matrix) / matrix.shape[0], TINY)
+
+
+def _inverse(matrix: tf.Tensor, damping: tf.Tensor) -> tf.Tensor:
+    unit = tf.eye(matrix.shape[0], dtype=matrix.dtype)
+    inverse = tf.linalg.inv(matrix + damping * unit)
+    return 0.5 * (inverse + tf.transpose(inverse))

@@ -1,0 +1,189 @@
+"""Natural gradient steps, by the curvature of each layer."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agents.parts import flat, gradients, kronecker
+from agents.parts.flat import Weights
+from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
+
+
+class Kronecker(tf.Module):
+    """Goes down natural gradients, as far as a divergence allows.
+
+    With the gradient ∇ and the curvature F, known in Kronecker factors, the
+    direction is u = F⁻¹∇. The step goes α along it, or less where the output
+    of the network would change by more than a divergence: ½ α² uᵀFu ≤ δ.
+
+    Factors are running means. As long as they are of a few batches only, steps
+    go down the plain gradient, clipped by its norm. A gradient that is not
+    finite changes no weight and is counted; inverses that are not finite are
+    not used, but those before them.
+
+    Takes the place of `agents.parts.adam`, and asks of the loss that it also
+    returns a `score`, see `kronecker.measure`.
+
+    Args:
+        network: The network whose weights are changed.
+        learning_rate: The step size α, at most.
+        max_kl: The divergence δ.
+        damping: What is added to the curvature.
+        decay: How much of a factor is kept.
+        inverse_every: After how many steps factors are inverted anew.
+        cold_steps: How many steps go down the plain gradient at first.
+        momentum: How much of the step before is taken once more.
+        max_norm: The largest norm of a plain gradient, or None.
+        ranks: Those whose gradients and factors are averaged.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        learning_rate: float,
+        max_kl: float,
+        damping: float,
+        decay: float,
+        inverse_every: int,
+        cold_steps: int,
+        momentum: float = 0.0,
+        max_norm: float | None = None,
+        ranks: Communicator = ALONE,
+    ):
+        super().__init__()
+        self._blocks = kronecker.find_blocks(network)
+        self._weights = Weights([v for b in self._blocks for v in b.variables])
+        self._learning_rate = learning_rate
+        self._max_kl = max_kl
+        self._damping = damping
+        self._decay = decay
+        self._inverse_every = inverse_every
+        self._cold_steps = cold_steps
+        self._momentum = momentum
+        self._max_norm = max_norm
+        self._ranks = ranks
+        sizes = [(block.inputs, block.outputs) for block in self._blocks]
+        self._factors = [tuple(map(_define_matrix, pair)) for pair in sizes]
+        self._inverses = [tuple(map(_define_matrix, pair)) for pair in sizes]
+        self._last = tf.Variable(tf.zeros(self._weights.size), trainable=False)
+        self._step = tf.Variable(0, trainable=False)
+        self._useless = gradients.Useless(self._weights)
+
+    @property
+    def skipped(self) -> tf.Tensor:
+        """The number of steps skipped in a row."""
+        return self._useless.skipped
+
+    def failure(self) -> Exception | None:
+        """Why to give up, if too many gradients were useless."""
+        return self._useless.failure()
+
+    def summary(self, owner: str) -> dict[str, tf.Tensor]:
+        """The weights of an owner, and their last change."""
+        return {
+            f'weights/{owner}': self._weights.read(),
+            f'steps/{owner}': self._last.read_value(),
+        }
+
+    def minimize(
+        self,
+        loss: Callable[[Any], dict[str, tf.Tensor]],
+        rows: Any,
+        learning_rate_scale: tf.Tensor | float = 1.0,
+        part_rows: int | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Take one step down the natural gradient of a mean over rows.
+
+        Args:
+            loss: Returns the mean `loss` of some rows, and the mean `score`.
+            rows: Nest of tensors `[row, ...]`.
+            learning_rate_scale: Factor of the learning rate.
+            part_rows: Rows to compute the gradient of at a time.
+
+        Returns:
+            The means, and the norm of the gradient before clipping.
+        """
+
+        def measured(some: Any) -> dict[str, Any]:
+            with tf.GradientTape() as tape, kronecker.tapped(self._blocks):
+                means = loss(some)
+            found = kronecker.measure(self._blocks, tape, means.pop('score'))
+            return {**means, 'factors': found}
+
+        gradient, means = gradients.of_rows(
+            measured, self._weights, rows, part_rows, self._ranks
+        )
+        factors = means.pop('factors')
+        norm = tf.sqrt(tf.reduce_sum(gradient**2))
+        useful = self._useless.count(gradient, norm)
+        self._update_factors(factors, useful)
+        change = self._define_change(gradient, norm, learning_rate_scale)
+        change = tf.where(useful, change, 0.0)
+        self._last.assign(tf.where(useful, change, self._last))
+        self._step.assign_add(tf.cast(useful, tf.int32))
+        self._weights.subtract(change)
+        return {**means, 'gradient_norm': norm}
+
+    def _update_factors(self, found: list, useful: tf.Tensor) -> None:
+        """Take in new factors, and invert them where it is time to.
+
+        The first ones are averaged alike, as there is nothing before them.
+        """
+        count = tf.cast(self._step + 1, tf.float32)
+        part = tf.maximum(1.0 - self._decay, 1.0 / count)
+        due = useful & (self._step % self._inverse_every == 0)
+        for pair, news, inverses in zip(
+            self._factors, found, self._inverses, strict=True
+        ):
+            for factor, new in zip(pair, news, strict=True):
+                mean = factor + part * (new - factor)
+                sound = useful & _is_finite(mean)
+                factor.assign(tf.where(sound, mean, factor))
+            before = [inverse.read_value() for inverse in inverses]
+            self._assign_sound(
+                inverses,
+                tf.cond(
+                    due,
+                    lambda pair=pair: kronecker.invert(*pair, self._damping),
+                    lambda before=before: tuple(before),
+                ),
+            )
+
+    def _assign_sound(self, variables: Any, values: Any) -> None:
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(tf.where(_is_finite(value), value, variable))
+
+    def _define_change(
+        self, gradient: tf.Tensor, norm: tf.Tensor, scale: tf.Tensor | float
+    ) -> tf.Tensor:
+        """What to subtract from the weights."""
+        rate = scale * self._learning_rate
+        natural = self._precondition(gradient)
+        square = tf.reduce_sum(natural * gradient)  # That of uᵀFu.
+        bound = tf.sqrt(2 * self._max_kl / tf.maximum(square, 1e-30))
+        change = tf.minimum(rate, bound) * natural
+        plain = gradient
+        if self._max_norm is not None:
+            plain *= tf.minimum(1.0, self._max_norm / (norm + 1e-8))
+        change = tf.where(self._step < self._cold_steps, rate * plain, change)
+        return self._momentum * self._last + change
+
+    def _precondition(self, gradient: tf.Tensor) -> tf.Tensor:
+        """The gradient times the inverse of the curvature."""
+        weights = [v for block in self._blocks for v in block.variables]
+        parts = flat.split(gradient, weights)
+        result = []
+        for block, inverses in zip(self._blocks, self._inverses, strict=True):
+            count = len(block.variables)
+            matrix, parts = block.join(parts[:count]), parts[count:]
+            first, second = inverses
+            result += block.split(first @ matrix @ second)
+        return flat.concat(result)
+
+
+def _define_matrix(size: int) -> tf.Variable:
+    return tf.Variable(tf.eye(size), trainable=False)
+
+
+def _is_finite(x: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_all(tf.math.is_finite(x))
