@@ -31,8 +31,8 @@ class Block:
         variables: The weights: a kernel, or a bias, or both.
         inputs: How many numbers they multiply, with the one for the bias.
         outputs: How many numbers come of that.
-        taken: What they multiplied in a part of the program that was tapped,
-            `[row, place, input]`, and what came of it.
+        taken: What they multiplied while the layer was tapped, `[row, place,
+            input]`, and what came of it; empty before.
     """
 
     def __init__(self, layer: Any, kernel: Any, bias: Any):
@@ -45,7 +45,7 @@ class Block:
         ]
         self.inputs = sum(self._heights)
         self._has_bias = bias is not None
-        self.taken: tuple[tf.Tensor, tf.Tensor] | None = None
+        self.taken: tuple[tf.Tensor, ...] = ()
 
     @contextlib.contextmanager
     def tapped(self) -> Iterator[None]:
@@ -82,7 +82,7 @@ class Block:
         return [tf.reshape(part, weight.shape) for part, weight in parts]
 
     def _take(self, inputs: tf.Tensor, outputs: tf.Tensor) -> None:
-        if self.taken is not None:
+        if self.taken:
             raise errors.ConfigError(
                 f'The layer {self._layer.name!r} is applied more than once, '
                 'for which there are no Kronecker factors. Make two layers, '
@@ -211,7 +211,7 @@ def tapped(blocks: list[Block]) -> Iterator[None]:
     """Take what goes into and comes out of layers meanwhile."""
     with contextlib.ExitStack() as stack:
         for block in blocks:
-            block.taken = None
+            block.taken = ()
             stack.enter_context(block.tapped())
         yield
 

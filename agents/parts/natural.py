@@ -132,26 +132,25 @@ class Kronecker(tf.Module):
         count = tf.cast(self._step + 1, tf.float32)
         part = tf.maximum(1.0 - self._decay, 1.0 / count)
         due = useful & (self._step % self._inverse_every == 0)
-        for pair, news, inverses in zip(
+        for factors, news, inverses in zip(
             self._factors, found, self._inverses, strict=True
         ):
-            for factor, new in zip(pair, news, strict=True):
-                mean = factor + part * (new - factor)
-                sound = useful & _is_finite(mean)
-                factor.assign(tf.where(sound, mean, factor))
-            before = [inverse.read_value() for inverse in inverses]
-            self._assign_sound(
-                inverses,
-                tf.cond(
-                    due,
-                    lambda pair=pair: kronecker.invert(*pair, self._damping),
-                    lambda before=before: tuple(before),
-                ),
-            )
+            means = [
+                factor + part * (new - factor)
+                for factor, new in zip(factors, news, strict=True)
+            ]
+            _assign_sound(factors, means, useful)
+            self._invert(factors, inverses, due)
 
-    def _assign_sound(self, variables: Any, values: Any) -> None:
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(tf.where(_is_finite(value), value, variable))
+    def _invert(self, factors: Any, inverses: Any, due: tf.Tensor) -> None:
+        """Invert the factors of a block, if it is time to."""
+        first, second = factors
+        found = tf.cond(
+            due,
+            lambda: kronecker.invert(first, second, self._damping),
+            lambda: tuple(inverse.read_value() for inverse in inverses),
+        )
+        _assign_sound(inverses, found, due)
 
     def _define_change(
         self, gradient: tf.Tensor, norm: tf.Tensor, scale: tf.Tensor | float
@@ -185,5 +184,8 @@ def _define_matrix(size: int) -> tf.Variable:
     return tf.Variable(tf.eye(size), trainable=False)
 
 
-def _is_finite(x: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_all(tf.math.is_finite(x))
+def _assign_sound(variables: Any, values: Any, useful: tf.Tensor) -> None:
+    """Assign what is of use and finite; else keep what there is."""
+    for variable, value in zip(variables, values, strict=True):
+        sound = useful & tf.reduce_all(tf.math.is_finite(value))
+        variable.assign(tf.where(sound, value, variable))
