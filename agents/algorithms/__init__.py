@@ -4,11 +4,13 @@ A new one is a folder and a line here.
 """
 
 import importlib
+from typing import Any
 
 from agents.tools import errors
 
 ALGORITHMS = {
     'acktr': 'ACKTR',
+    'behaviour_cloning': 'BehaviourCloning',
     'ppo': 'PPO',
     'reinforce': 'REINFORCE',
     'trpo': 'TRPO',
@@ -20,3 +22,12 @@ def find(name: str) -> type:
     errors.require_known('algorithm', name, ALGORITHMS)
     module = importlib.import_module(f'agents.algorithms.{name}')
     return getattr(module, ALGORITHMS[name])
+
+
+def define(networks: Any, task: Any) -> Any:
+    """Make the algorithm of a task, with rewards from where it says."""
+    kind = find(task.config.algorithm)
+    if task.config.rewards == 'environment':
+        return kind(networks, task)
+    gail = importlib.import_module('agents.algorithms.gail')
+    return gail.GAIL(kind, networks, task)

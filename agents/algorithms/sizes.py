@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.tools import errors
 
-# The setting that has the size, by algorithm.
+# The setting that has the size, of algorithms that go through a rollout.
 MINIBATCHES = {
     'acktr': 'value_batch_size',
     'ppo': 'batch_size',
@@ -34,8 +34,7 @@ def require_minibatches(config: Mapping[str, Any], recurrent: bool) -> None:
         config: Settings.
         recurrent: Whether a network is trained on whole sequences.
     """
-    name = MINIBATCHES[config['algorithm']]
-    size, steps = config[name], config['update_every']
+    steps = config['update_every']
     rows = steps * config['num_agents']
     rollout = f'num_agents={config["num_agents"]} × update_every={steps}'
     if rows > MAX_ROWS:
@@ -43,6 +42,10 @@ def require_minibatches(config: Mapping[str, Any], recurrent: bool) -> None:
             f'A rollout of {rollout} = {rows} rows is too large; there may be '
             f'{MAX_ROWS:,}.'
         )
+    name = MINIBATCHES.get(config['algorithm'])
+    if name is None:
+        return
+    size = config[name]
     if rows % size:
         raise errors.ConfigError(
             f'A rollout of {rollout} = {rows} rows cannot be divided into '

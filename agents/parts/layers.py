@@ -63,7 +63,7 @@ class Encoder(keras.layers.Layer):
             Convolutions(leaf, filters)
             if is_image(leaf, filters)
             else Flatten(leaf)
-            for leaf in leaf_spaces(space)
+            for leaf in spaces.leaves(space)
         ]
 
     def call(self, observ: Any) -> tf.Tensor:
@@ -84,7 +84,7 @@ class Flatten(keras.layers.Layer):
         parts = [
             self._flat(space, leaf)
             for space, leaf in zip(
-                leaf_spaces(self._space), nested.flatten(observ), strict=True
+                spaces.leaves(self._space), nested.flatten(observ), strict=True
             )
         ]
         return tf.concat(parts, -1) if len(parts) > 1 else parts[0]
@@ -215,17 +215,6 @@ class GaussianHead(keras.layers.Layer):
         """The logarithms of the deviations, the same for all means."""
         log_std = tf.convert_to_tensor(self._log_std)
         return tf.broadcast_to(log_std, mean.shape)
-
-
-def leaf_spaces(space: gym.Space) -> list[gym.Space]:
-    """The spaces of the leaves of an observation, in the order of `nested`."""
-    match space:
-        case gym.spaces.Dict():
-            parts = [space[key] for key in sorted(space.spaces)]
-            return [leaf for part in parts for leaf in leaf_spaces(part)]
-        case gym.spaces.Tuple():
-            return [leaf for part in space for leaf in leaf_spaces(part)]
-    return [space]
 
 
 def is_image(space: gym.Space, filters: list[int]) -> bool:

@@ -27,9 +27,30 @@ def require_settings(config: Mapping[str, Any]) -> None:
     for key, value in config.items():
         if key in SETTINGS:
             _require_allowed(key, value, SETTINGS[key].kind)
+    _require_demonstrations(config)
     recurrent = str(config['network']).startswith('recurrent_')
     sizes.require_minibatches(config, recurrent)
     sizes.require_weights(config)
+
+
+def _require_demonstrations(config: Mapping[str, Any]) -> None:
+    """Refuse to imitate nothing."""
+    cloning = config['algorithm'] == 'behaviour_cloning'
+    if not cloning and config['rewards'] == 'environment':
+        return
+    if config['demonstrations'] is None:
+        raise errors.ConfigError(
+            'There are no demonstrations to learn from: --set '
+            'demonstrations=FILE, where a run has been recorded by python -m '
+            'agents.scripts.record --logdir RUN --outfile FILE.'
+        )
+    if cloning and (
+        config['rewards'] != 'environment' or not config['clone_steps']
+    ):
+        raise errors.ConfigError(
+            'Behaviour cloning learns from no rewards but by clone_steps: it '
+            "needs rewards='environment' and at least one of them."
+        )
 
 
 def convert_value(key: str, value: Any, present: Any = None) -> Any:

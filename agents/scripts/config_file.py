@@ -29,6 +29,8 @@ SIZES = {
     'value_layers': ALWAYS,
     'recurrent_units': ('network', ('recurrent_', '<')),
     'convolution_filters': ('network', ('convolutional_', '<')),
+    'rewards': ALWAYS,
+    'discriminator_layers': ('rewards', ('airl', 'gail', 'log')),
     'env': NATIVE,
     'eval_episodes': NATIVE,
 }

@@ -41,6 +41,21 @@ def acktr(**settings: Any) -> AttrDict:
     return define_config('acktr', **settings)
 
 
+def behaviour_cloning(**settings: Any) -> AttrDict:
+    """Actions as in `demonstrations`, see agents/algorithms/gail."""
+    return define_config('behaviour_cloning', **settings)
+
+
+def gail(algorithm: str = 'trpo', **settings: Any) -> AttrDict:
+    """Rewards for what is as in `demonstrations`, see agents/algorithms/gail.
+
+    Args:
+        algorithm: What learns from them.
+        settings: Settings of the algorithm.
+    """
+    return define_config(algorithm, **{'rewards': 'airl', **settings})
+
+
 def mujoco(env: str, **settings: Any) -> AttrDict:
     """What suits the locomotion of MuJoCo; install `agents[mujoco]`."""
     defaults = {

@@ -124,6 +124,7 @@ class Kind:
 COUNT = Kind(int, least=1)
 COUNT_OR_ZERO = Kind(int, least=0)
 PASSES = Kind(int, least=1, most=1_000_000)
+PASSES_OR_ZERO = Kind(int, least=0, most=1_000_000)
 AGENT_STEPS = Kind(int, least=1, most=10**9)
 ENVIRONMENTS = Kind(int, least=1, most=100_000)
 PROCESSES_OR_NONE = Kind(int, least=1, most=10_000, or_none=True)
@@ -137,6 +138,8 @@ NAMED_VALUES = Kind(dict)
 POSITIVE = Kind(float, above=0)
 POSITIVE_OR_NONE = Kind(float, above=0, or_none=True)
 WEIGHT = Kind(float, least=0)
+COUNT_OR_NONE = Kind(int, least=1, or_none=True)
+FILE_OR_NONE = Kind(str, or_none=True, name='the name of a file')
 SEED = Kind(int, least=0, most=2**32 - 1)
 ENVIRONMENT = Kind(
     str,

@@ -136,16 +136,26 @@ class LoadedPolicy:
             self._require_batch(observ)
         for row in range(self._count):
             self._writer.write(row, self._row(observ, row))
-        inputs = nested.map(tf.constant, self._observ)
-        action = self._act(inputs, tf.constant(self._begins), deterministic)
-        self._begins[:] = False
-        actions = action.numpy() + spaces.start(self.action_space)
+        actions = self.choose(self._observ, deterministic)
+        actions = actions + spaces.start(self.action_space)
         actions = actions.astype(self.action_space.dtype)
         if isinstance(self.action_space, gym.spaces.Box):
             # Bounds of 64 bits lie between two numbers of 32 bits.
             limits = self.action_space.low, self.action_space.high
             actions = np.clip(actions, *limits)
         return actions if self._batched else actions[0]
+
+    def choose(self, observ: Any, deterministic: bool = True) -> np.ndarray:
+        """Choose actions for a `BatchEnv`, where what is counted is from zero.
+
+        Args:
+            observ: Observations, leaves `[agent, ...]`.
+            deterministic: Take the most probable actions rather than sample.
+        """
+        inputs = nested.map(tf.constant, observ)
+        action = self._act(inputs, tf.constant(self._begins), deterministic)
+        self._begins[:] = False
+        return action.numpy()
 
     def _require_batch(self, observ: Any) -> None:
         for leaf in nested.flatten(observ):

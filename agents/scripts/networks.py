@@ -270,7 +270,7 @@ def _build(
 
 def _require_image(space: gym.Space, config: AttrDict) -> None:
     filters = config.convolution_filters
-    if not any(layers.is_image(s, filters) for s in layers.leaf_spaces(space)):
+    if not any(layers.is_image(s, filters) for s in spaces.leaves(space)):
         raise errors.ConfigError(
             'The network is for images of bytes, [height, width, channel], '
             f'large enough for {len(filters)} convolutions, and there is none '

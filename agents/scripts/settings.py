@@ -278,7 +278,79 @@ NORMALIZATION = Group(
     },
 )
 
-SHARED_GROUPS = ENVIRONMENTS, SCHEDULE, NETWORK, LEARNING, NORMALIZATION
+IMITATION = Group(
+    'Learning from demonstrations',
+    {
+        'rewards': Setting(
+            'environment',
+            kinds.one_of('environment', 'airl', 'gail', 'log'),
+            'Where rewards come from: the environment, or a discriminator of '
+            'demonstrations, in one of three forms',
+        ),
+        'demonstrations': Setting(
+            None,
+            kinds.FILE_OR_NONE,
+            'File of the demonstrations, as agents.scripts.record writes one',
+        ),
+        'demonstration_episodes': Setting(
+            None,
+            kinds.COUNT_OR_NONE,
+            'How many of the first are used; None is all',
+            'episodes',
+        ),
+        'demonstration_every': Setting(
+            1,
+            kinds.COUNT,
+            'Which of their steps are used: each one of so many',
+            'steps',
+        ),
+        'discriminator_layers': Setting(
+            [100, 100],
+            kinds.LAYERS,
+            'Sizes of the dense layers of the discriminator',
+            'units',
+        ),
+        'discriminator_learning_rate': Setting(
+            3e-4, kinds.POSITIVE, 'Step size of Adam for the discriminator'
+        ),
+        'discriminator_steps': Setting(
+            10, kinds.PASSES, 'How often it learns from a rollout', 'steps'
+        ),
+        'discriminator_batch_size': Setting(
+            256,
+            kinds.ROWS,
+            'How many steps of each it learns from at a time',
+            'rows',
+        ),
+        'discriminator_entropy': Setting(
+            1e-3, kinds.WEIGHT, 'Weight of its entropy in its loss'
+        ),
+        'gradient_penalty': Setting(
+            1.0,
+            kinds.WEIGHT,
+            'Weight of how far its slope is from 1 in its loss',
+        ),
+        'clone_steps': Setting(
+            0,
+            kinds.PASSES_OR_ZERO,
+            'How often the policy learns to act as was shown, at first or, '
+            'with algorithm=behaviour_cloning, in each update',
+            'steps',
+        ),
+        'clone_batch_size': Setting(
+            128, kinds.ROWS, 'Size of a minibatch for that', 'rows'
+        ),
+    },
+)
+
+SHARED_GROUPS = (
+    ENVIRONMENTS,
+    SCHEDULE,
+    NETWORK,
+    LEARNING,
+    NORMALIZATION,
+    IMITATION,
+)
 
 # Settings of several algorithms, but not of all.
 ENTROPY_BONUS = Setting(0.0, kinds.WEIGHT, 'Weight of the entropy in the loss')
@@ -463,6 +535,9 @@ ALGORITHM_GROUPS = {
             'entropy_bonus': ENTROPY_BONUS,
         },
         defaults={'learning_rate': 0.1},
+    ),
+    'behaviour_cloning': Group(
+        'Behaviour cloning', {}, defaults={'clone_steps': 100}
     ),
 }
 

@@ -93,8 +93,7 @@ def define_simulation_graph(
 
     critic_device = SECOND_DEVICE if updates is None else None
     spaces = batch_env.observation_space, batch_env.action_space
-    kind = algorithms.find(config.algorithm)
-    algo = kind(
+    algo = algorithms.define(
         networks.define(*spaces, config, critic_device),
         Task(*spaces, len(batch_env), config, critic_device),
     )

@@ -197,7 +197,7 @@ def _play_all(
                 videos[agent] = Video(file, fps)
             videos[agent].add(frames[agent])
         observ, reward, terminated, truncated, _ = batch_env.step(
-            policy(observ)
+            policy.choose(observ)
         )
         scores += reward
         done = terminated | truncated

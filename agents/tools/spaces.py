@@ -74,6 +74,17 @@ def shape(space: gym.Space) -> tuple[int, ...]:
     return space.shape or ()
 
 
+def leaves(space: gym.Space) -> list[gym.Space]:
+    """The spaces of the leaves of a value, in the order of `nested`."""
+    match space:
+        case gym.spaces.Dict():
+            parts = [space[key] for key in sorted(space.spaces)]
+            return [leaf for part in parts for leaf in leaves(part)]
+        case gym.spaces.Tuple():
+            return [leaf for part in space for leaf in leaves(part)]
+    return [space]
+
+
 def start(space: gym.Space) -> Any:
     """The smallest value of a counted space, which the graph calls zero."""
     counted = (gym.spaces.Discrete, gym.spaces.MultiDiscrete)

@@ -22,3 +22,11 @@ def to_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
     # Clipped last, as rounding may carry it over a bound, and some environments
     # refuse such an action.
     return tf.clip_by_value(scaled, space.low, space.high)
+
+
+def from_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
+    """The inverse of `to_bounds`, for actions that environments are given."""
+    if not isinstance(space, gym.spaces.Box) or not spaces.is_bounded(space):
+        return action
+    half = (space.high - space.low) / 2
+    return (action - space.low) / half - 1.0

@@ -1,0 +1,5 @@
+from agents.algorithms.behaviour_cloning.behaviour_cloning import (
+    BehaviourCloning,
+)
+
+__all__ = ['BehaviourCloning']

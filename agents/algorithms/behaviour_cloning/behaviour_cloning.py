@@ -1,0 +1,66 @@
+"""Behaviour cloning."""
+
+from typing import Any
+
+from agents.algorithms import pieces
+from agents.algorithms.actor import Actor
+from agents.algorithms.algorithm import Algorithm, Networks, Task
+from agents.parts.cloning import Cloner
+from agents.parts.expert import Expert
+from agents.tools.graph import random
+from agents.tools.graph.backend import compiled, tf
+
+
+class BehaviourCloning(Algorithm):
+    """Learns to act as was demonstrated, and from nothing that comes of it.
+
+    What it does in the environments is for its scores alone.
+    """
+
+    def __init__(self, networks: Networks, task: Task):
+        super().__init__()
+        config = task.config
+        self.policy = pieces.define_policy(networks, task)
+        self._expert = Expert(config, task.observ_space, task.action_space)
+        self._cloner = Cloner(
+            self.policy,
+            self._expert,
+            pieces.define_optimizer(networks, task),
+            config.clone_batch_size,
+        )
+        self._actor = Actor(self.policy, task.num_agents)
+        self._config = config
+        self._seed = tf.Variable(config.seed % 2**31, trainable=False)
+        self._updates = tf.Variable(0, trainable=False)
+
+    def begin_episode(self, begins: tf.Tensor) -> None:
+        self._actor.begin_episode(begins)
+
+    def perform(self, observ: Any) -> tf.Tensor:
+        return self._actor.perform(observ)
+
+    def update(self) -> dict[str, tf.Tensor]:
+        return self._update()
+
+    def failure(self) -> Exception | None:
+        return self._cloner.optimizer.failure()
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        return self._cloner.optimizer.summary('policy')
+
+    def transient(self) -> list[Any]:
+        return [self._seed, self._actor, *self._expert.transient()]
+
+    @compiled
+    def _update(self) -> dict[str, tf.Tensor]:
+        count = self._config.clone_steps
+        # Statistics of what is shown change once.
+        self.policy.adapt(self._expert.read().observ, self._updates == 0)
+        key = random.key(self._seed, 'clone', self._updates * count)
+        self._updates.assign_add(1)
+        means = self._cloner.update(key, count)
+        return {
+            'policy_loss': means['loss'],
+            'policy_gradient_norm': means['gradient_norm'],
+            'skipped': tf.cast(self._cloner.optimizer.skipped, tf.float32),
+        }

@@ -1,0 +1,3 @@
+from agents.algorithms.gail.gail import GAIL
+
+__all__ = ['GAIL']

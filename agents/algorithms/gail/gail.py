@@ -1,0 +1,214 @@
+"""Generative adversarial imitation learning."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agents.algorithms import pieces
+from agents.algorithms.algorithm import Algorithm, Networks, Task
+from agents.algorithms.gail.discriminator import Discriminator
+from agents.algorithms.gail.rewards import FORMS
+from agents.parts.cloning import Cloner
+from agents.parts.expert import Expert, Steps, given_action
+from agents.parts.record import Record
+from agents.tools import nested
+from agents.tools.graph import loops, random, state
+from agents.tools.graph.backend import compiled, tf
+from agents.tools.transition import Transition
+
+# How much of what is known of the ends of episodes an update keeps.
+DECAY = 0.9
+
+LOGGED = (
+    'discriminator_loss',
+    'accuracy_policy',
+    'accuracy_expert',
+    'learnt_reward',
+)
+
+
+class GAIL(Algorithm):
+    """Lets an algorithm learn from how much it acts like what was shown.
+
+    A discriminator learns to tell its steps from those that were demonstrated,
+    and its opinion takes the place of the rewards. The algorithm is whichever
+    there is, and does not know.
+
+    See the README beside this file for the paper and the deviations from it.
+
+    Args:
+        define: Makes the algorithm of networks and a task.
+        networks: Its networks.
+        task: What it is made for.
+    """
+
+    def __init__(
+        self, define: Callable[..., Algorithm], networks: Networks, task: Task
+    ):
+        super().__init__()
+        config = task.config
+        self.algorithm = define(networks, task._replace(rewards=self._judge))
+        self.policy = self.algorithm.policy
+        self.expert = Expert(config, task.observ_space, task.action_space)
+        self.discriminator = Discriminator(task)
+        self._cloner: Cloner | None = None
+        if config.clone_steps:
+            optimizer = pieces.define_optimizer(networks, task)
+            self._cloner = Cloner(
+                self.policy, self.expert, optimizer, config.clone_batch_size
+            )
+        self._config = config
+        self._actions = task.action_space
+        self._ranks = task.ranks
+        self._seed = tf.Variable(config.seed % 2**31, trainable=False)
+        self._updates = tf.Variable(0, trainable=False)
+        # Ends of the policy's episodes and its steps, of which the last ones
+        # count most. Begun with those of the expert.
+        self._ends = tf.Variable(0.0, trainable=False)
+        self._steps = tf.Variable(0.0, trainable=False)
+        self._log = state.variables(dict.fromkeys(LOGGED, tf.zeros(())))
+
+    def restart(self) -> None:
+        self.algorithm.restart()
+
+    def begin_episode(self, begins: tf.Tensor) -> None:
+        self.algorithm.begin_episode(begins)
+
+    def perform(self, observ: Any) -> tf.Tensor:
+        return self.algorithm.perform(observ)
+
+    def experience(
+        self, observ: Any, action: tf.Tensor, transition: Transition
+    ) -> None:
+        self.algorithm.experience(observ, action, transition)
+
+    def end_episode(self, done: tf.Tensor) -> None:
+        self.algorithm.end_episode(done)
+
+    def update(self) -> dict[str, tf.Tensor]:
+        metrics = self.algorithm.update()
+        if self._cloner is not None:
+            self._clone_once(self._cloner)
+        return {**metrics, **state.read(self._log)}
+
+    def is_sound(self) -> tf.Tensor:
+        return self.algorithm.is_sound()
+
+    def failure(self) -> Exception | None:
+        return (
+            self.algorithm.failure() or self.discriminator.optimizer.failure()
+        )
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        return {
+            **self.algorithm.summary(),
+            **self.discriminator.optimizer.summary('discriminator'),
+        }
+
+    def transient(self) -> list[Any]:
+        return [
+            self._log,
+            self._seed,
+            *self.algorithm.transient(),
+            *self.expert.transient(),
+        ]
+
+    @compiled
+    def _clone_once(self, cloner: Cloner) -> None:
+        """Begin with a policy that acts as was shown, after the first update.
+
+        What that learnt is lost, but for statistics of the observations.
+        """
+        count = self._config.clone_steps
+        key = random.key(self._seed, 'clone', 0)
+
+        def clone() -> tf.Tensor:
+            return cloner.update(key, count)['loss']
+
+        tf.cond(self._updates == 1, clone, lambda: 0.0)
+
+    def _judge(self, record: Record) -> tf.Tensor:
+        """What to learn from instead of rewards, `[time, agent]`."""
+        steps = self._define_steps(record)
+        metrics = self._learn(steps, self._are_sound(steps))
+        logits = tf.reshape(
+            self.discriminator.logits(steps), record.reward.shape
+        )
+        form = FORMS[self._config.rewards]
+        reward = form(logits)
+        discount = self._config.discount
+        # What would have followed is worth as much as being at an end, forever.
+        end = form(self._judge_end(record.terminated))
+        end *= discount / max(1.0 - discount, 1e-3)
+        mean = self._ranks.mean(tf.reduce_mean(reward))
+        state.assign(self._log, {**metrics, 'learnt_reward': mean})
+        return reward + tf.where(record.terminated, end, 0.0)
+
+    def _define_steps(self, record: Record) -> Steps:
+        """The steps of a record as the discriminator sees them, in rows."""
+        count = record.reward.shape.num_elements()
+        action = given_action(record.action, self._actions)
+
+        def merge(x: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(x, [count, *x.shape[2:]])
+
+        return nested.map(merge, Steps(record.observ, action))
+
+    def _are_sound(self, steps: Steps) -> tf.Tensor:
+        """Whether there are only numbers among them."""
+        sums = [
+            tf.reduce_sum(tf.cast(leaf, tf.float32))
+            for leaf in nested.flatten(steps)
+        ]
+        return tf.math.is_finite(tf.add_n(sums))
+
+    def _learn(self, steps: Steps, sound: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Let the discriminator learn from a rollout; returns numbers."""
+        config = self._config
+        count, size = (
+            config.discriminator_steps,
+            config.discriminator_batch_size,
+        )
+        rows = nested.flatten(steps)[0].shape[0]
+        number = self._updates * count
+        self._updates.assign_add(1)
+
+        def key(purpose: str, step: tf.Tensor) -> tf.Tensor:
+            return random.key(self._seed, purpose, number + step)
+
+        zero = tf.constant(0)
+        self.discriminator.see(steps, sound)
+        seen = self.expert.draw(key('discriminator_statistics', zero), rows)
+        self.discriminator.see(seen, sound)
+
+        def step(index: tf.Tensor) -> dict[str, tf.Tensor]:
+            uniform = random.uniform(key('discriminator_rows', index), (size,))
+            chosen = tf.cast(uniform * rows, tf.int32)
+            return self.discriminator.learn(
+                nested.map(lambda x: tf.gather(x, chosen), steps),
+                self.expert.draw(key('discriminator_expert', index), size),
+                random.uniform(key('discriminator_mixture', index), (size, 1)),
+            )
+
+        sums = loops.add_up(step, count)
+        means = nested.map(lambda x: x / count, sums)
+        return {
+            'discriminator_loss': means['loss'],
+            'accuracy_policy': means['accuracy_policy'],
+            'accuracy_expert': means['accuracy_expert'],
+        }
+
+    def _judge_end(self, terminated: tf.Tensor) -> tf.Tensor:
+        """How likely the end of an episode was demonstrated, as a logit.
+
+        Of states without features nothing can be learnt but how frequent they
+        are, so that it is ln of the expert's frequency over the policy's.
+        """
+        ends = tf.reduce_sum(tf.cast(terminated, tf.float32))
+        ends = self._ranks.mean(ends)
+        self._ends.assign(DECAY * self._ends + ends)
+        self._steps.assign(
+            DECAY * self._steps + terminated.shape.num_elements()
+        )
+        expert = (self.expert.deaths + 0.5) / (self.expert.steps + 1.0)
+        policy = (self._ends + 0.5) / (self._steps + 1.0)
+        return tf.math.log(expert / policy)

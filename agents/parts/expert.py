@@ -1,0 +1,89 @@
+"""Demonstrations as tensors to learn from."""
+
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+from agents.parts import distributions
+from agents.tools import nested
+from agents.tools.attr_dict import AttrDict
+from agents.tools.graph import bounds, random, state
+from agents.tools.graph.backend import tf
+from agents.tools.runs import demonstrations
+
+
+class Steps(NamedTuple):
+    """Steps of whatever agent, leaves `[row, ...]`.
+
+    Attributes:
+        observ: What was acted on, as environments return it.
+        action: What the environment was stepped with, as distributions are
+            over it: a box from -1 to 1, where it has bounds.
+    """
+
+    observ: Any
+    action: tf.Tensor
+
+
+class Expert(tf.Module):
+    """Steps that were demonstrated.
+
+    Attributes:
+        deaths: How many of the episodes came to a state of no further reward.
+        steps: How many steps the episodes had.
+
+    Args:
+        config: Settings, of which `demonstrations` names the file.
+        observ_space: Space of the observations.
+        action_space: Space of the actions.
+    """
+
+    def __init__(
+        self, config: AttrDict, observ_space: gym.Space, action_space: gym.Space
+    ):
+        super().__init__()
+        found = demonstrations.read(
+            config.demonstrations, observ_space, action_space
+        )
+        if config.demonstration_episodes is not None:
+            found = found.first(config.demonstration_episodes)
+        self.deaths = int(np.sum(found.terminated))
+        self.steps = len(found.reward)
+        found = found.thinned(config.demonstration_every, config.seed)
+        self._count = len(found.reward)
+        # Variables, as numbers within a program would be compiled with it.
+        self._shown = state.variables(
+            (
+                nested.map(tf.constant, found.observ),
+                flat_action(tf.constant(found.action), action_space),
+            )
+        )
+
+    def read(self) -> Steps:
+        """All steps."""
+        return Steps(*state.read(self._shown))
+
+    def draw(self, key: tf.Tensor, count: int) -> Steps:
+        """Some steps at random, each as likely as the others."""
+        uniform = random.uniform(key, (count,))
+        rows = tf.cast(uniform * self._count, tf.int32)
+        return nested.map(lambda x: tf.gather(x, rows), self.read())
+
+    def transient(self) -> list[Any]:
+        """Variables that a checkpoint does without, as they are in the file."""
+        return [self._shown]
+
+
+def flat_action(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
+    """Actions that environments are given, as distributions are over them."""
+    return distributions.flatten(space, bounds.from_bounds(action, space))
+
+
+def given_action(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
+    """What environments were given of the actions that a policy chose.
+
+    Of actions beyond the bounds they see nothing.
+    """
+    chosen = distributions.unflatten(space, action)
+    return flat_action(bounds.to_bounds(chosen, space), space)

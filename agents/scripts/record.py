@@ -1,0 +1,198 @@
+"""Records episodes of a trained policy, for others to learn from.
+
+python -m agents.scripts.record --logdir logdir/<timestamp>-<config>
+    --outfile demos.npz --num_episodes 4
+
+See `agents.tools.runs.demonstrations` for what the file holds.
+"""
+
+import argparse
+import contextlib
+import pathlib
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+if __name__ == '__main__':  # Before what takes long to import.
+    from agents.scripts import interrupts
+
+    interrupts.end_silently()
+
+import numpy as np
+
+import agents
+from agents import tools
+from agents.scripts import (
+    config_file,
+    config_names,
+    console,
+    env_setup,
+    interrupts,
+    options,
+    overrides,
+)
+from agents.tools import errors, nested
+from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import demonstrations
+from agents.tools.runs.demonstrations import Demonstrations
+
+# How many episodes are played at the same time, at most.
+MOST_AGENTS = 16
+
+
+def record(
+    logdir: str | pathlib.Path,
+    outfile: str | pathlib.Path,
+    num_episodes: int = 4,
+    checkpoint: int | None = None,
+    config: AttrDict | None = None,
+    deterministic: bool = True,
+    env_processes: bool = True,
+    changes: Sequence[str] = (),
+    signals: interrupts.Interrupts | None = None,
+) -> Demonstrations:
+    """Play episodes of a run's policy and write them to a file.
+
+    Args:
+        logdir: Directory of the run.
+        outfile: The file.
+        num_episodes: How many episodes.
+        checkpoint: Training step of a checkpoint, by default the last.
+        config: The configuration, where functions of it were not saved.
+        deterministic: Take the most probable actions rather than sample.
+        env_processes: Whether environments have processes of their own.
+        changes: Texts `key=value` that replace settings.
+        signals: Where signals are heard, by default nowhere.
+    """
+    # Environments may change the working directory.
+    logdir, file = pathlib.Path(logdir).absolute(), pathlib.Path(outfile)
+    file = file.absolute()
+    if num_episodes < 1:
+        raise errors.ConfigError(f'num_episodes={num_episodes} are none.')
+    if not file.parent.is_dir():
+        raise errors.ConfigError(f'There is no directory {file.parent}.')
+    config = config_file.restore_config(config, logdir, changes)
+    changed = overrides.apply(config, changes)
+    num_agents = min(num_episodes, MOST_AGENTS)
+    envs = env_setup.start(
+        env_setup.constructor(changed),
+        num_agents,
+        # Workers have no TensorFlow, which native environments need.
+        env_processes and not env_setup.is_native(changed),
+        changed.num_workers,
+        (changed.seed, env_setup.VIDEO),
+        changed.worker_timeout,
+    )
+    batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
+    # Libraries may swallow the exception that a signal raises, but not this.
+    (signals or interrupts.Interrupts()).call(batch_env.cancel)
+    with contextlib.closing(batch_env):
+        policy = agents.load(logdir, config, checkpoint, num_agents)
+        played = _play(batch_env, policy, num_episodes, deterministic)
+        spaces = batch_env.observation_space, batch_env.action_space
+    demonstrations.write(file, played, *spaces)
+    return played
+
+
+def _play(
+    batch_env: Any, policy: Any, num_episodes: int, deterministic: bool
+) -> Demonstrations:
+    """Play episodes, as many of each environment but for one.
+
+    Those that end first are not more of them than others, which would make
+    short episodes more frequent.
+    """
+    shares = np.array_split(np.arange(num_episodes), len(batch_env))
+    left = np.array([len(share) for share in shares])
+    episodes: list[list[list[Any]]] = [[[]] for _ in shares]
+    observ = batch_env.reset()
+    policy.reset()
+    while left.any():
+        action = policy.choose(observ, deterministic)
+        after, reward, terminated, truncated, _ = batch_env.step(action)
+        step = Demonstrations(observ, action, reward, terminated, truncated)
+        done = terminated | truncated
+        for agent in np.flatnonzero(left).tolist():
+            row = nested.map(lambda x, agent=agent: x[agent].copy(), step)
+            episodes[agent][-1].append(row)
+            if done[agent]:
+                left[agent] -= 1
+                episodes[agent].append([])
+        observ = after
+        policy.reset(done)
+    whole = [rows for parts in episodes for part in parts[:-1] for rows in part]
+    return nested.map(lambda *leaves: np.stack(leaves), *whole)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    given = _parse(arguments)
+    with interrupts.Interrupts() as signals:
+        try:
+            config = None
+            if given.config:
+                config = config_names.find_config(given.config)()
+            played = record(
+                given.logdir,
+                given.outfile,
+                given.num_episodes,
+                given.checkpoint,
+                config,
+                not given.sample,
+                given.env_processes,
+                given.set,
+                signals,
+            )
+            _tell(given.outfile, played)
+        except (Exception, KeyboardInterrupt) as error:
+            # What is interrupted may raise anything, such as a pipe's error.
+            if signals.signal or isinstance(error, KeyboardInterrupt):
+                return 128 + (signals.signal or signal.SIGINT)
+            if not isinstance(error, errors.UserError):
+                raise
+            console.complain(str(error))
+            return 1
+    return 0
+
+
+def _tell(outfile: str, played: Demonstrations) -> None:
+    """Print what was played and what to do with it."""
+    pairs = zip(played.scores, played.lengths, strict=True)
+    for number, (score, length) in enumerate(pairs):
+        print(f'episode {number}  score {score:.1f}  steps {length}')
+    scores = np.array(played.scores)
+    print(f'{outfile}  score {scores.mean():.1f} ± {scores.std():.1f}')
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = options.Parser(
+        prog='python -m agents.scripts.record',
+        description='Record episodes of a trained policy, for others to learn '
+        'from.',
+    )
+    parser.add_argument('--logdir', required=True, help='directory of the run')
+    parser.add_argument('--outfile', required=True, help='file to write (.npz)')
+    parser.add_argument(
+        '--num_episodes', type=int, default=4, help='how many episodes (4)'
+    )
+    parser.add_argument(
+        '--checkpoint',
+        type=int,
+        help='training step of a checkpoint (the last)',
+    )
+    parser.add_argument(
+        '--sample',
+        action='store_true',
+        help='sample actions instead of taking the most probable ones',
+    )
+    parser.add_argument(
+        '--config', help='where the run needs functions that were not saved'
+    )
+    parser.add_set()
+    parser.add_env_processes()
+    return parser.parse(arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

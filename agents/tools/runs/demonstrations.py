@@ -1,0 +1,271 @@
+"""Episodes to learn from, in a file of plain arrays.
+
+A file of NumPy (`.npz`) with these arrays, of which the first dimension is
+time; episodes follow each other:
+
+    observ      Observations that were acted on. Where they are a Dict or Tuple,
+                an array for each part, as observ/key or observ/0.
+    action      What the environment was stepped with.
+    reward      What it returned.
+    terminated  Whether a state of no further reward was reached.
+    truncated   Whether the episode was cut off.
+
+All are the environment's own values; here, what is counted begins at zero, as
+everywhere in the graph. The last step of each episode is terminated or
+truncated. Nothing in the file is
+run as code, and nothing is used before all of it has been checked.
+"""
+
+import io
+import math
+import pathlib
+import zipfile
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import errors, nested, spaces
+from agents.tools.runs import files
+
+# Limit for files that may come from strangers, packed and unpacked.
+MAX_BYTES = 2**31
+
+# What is said of an array beside its numbers, at most.
+HEADER_BYTES = 2**16
+
+# How far an action may be beyond its bounds, by rounding.
+SLACK = 1e-4
+
+NUMBERS = {'reward': 'float32', 'terminated': 'bool', 'truncated': 'bool'}
+
+
+class Demonstrations(NamedTuple):
+    """Steps of episodes that follow each other, leaves `[step, ...]`.
+
+    Attributes:
+        observ: What was acted on.
+        action: What the environment was stepped with.
+        reward: What it returned.
+        terminated: Where a state of no further reward was reached.
+        truncated: Where an episode was cut off.
+    """
+
+    observ: Any
+    action: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+
+    @property
+    def scores(self) -> list[float]:
+        """The sum of the rewards of each episode."""
+        return [float(part.sum()) for part in self._split(self.reward)]
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many steps each episode has."""
+        return [len(part) for part in self._split(self.reward)]
+
+    def first(self, episodes: int) -> 'Demonstrations':
+        """The first episodes."""
+        if episodes > len(self.lengths):
+            raise errors.ConfigError(
+                f'There are {len(self.lengths)} demonstrations, not '
+                f'demonstration_episodes={episodes}.'
+            )
+        steps = sum(self.lengths[:episodes])
+        return nested.map(lambda x: x[:steps], self)
+
+    def thinned(self, every: int, seed: int) -> 'Demonstrations':
+        """One of so many steps, begun somewhere within each episode.
+
+        They are steps and no episodes any more.
+        """
+        rng = np.random.default_rng(seed)
+        begins = np.cumsum([0, *self.lengths[:-1]])
+        chosen = np.concatenate(
+            [
+                begin
+                + np.arange(rng.integers(min(every, length)), length, every)
+                for begin, length in zip(begins, self.lengths, strict=True)
+            ]
+        )
+        return nested.map(lambda x: x[chosen], self)
+
+    def _split(self, array: np.ndarray) -> list[np.ndarray]:
+        ends = np.flatnonzero(self.terminated | self.truncated) + 1
+        return np.split(array, ends[:-1])
+
+
+def write(
+    path: pathlib.Path,
+    demonstrations: Demonstrations,
+    observ_space: gym.Space,
+    action_space: gym.Space,
+) -> None:
+    """Write a file of demonstrations."""
+    arrays = _named(demonstrations._asdict())
+    for name, space in _owners(observ_space, action_space).items():
+        arrays[name] = arrays[name] + spaces.start(space)
+    data = io.BytesIO()
+    np.savez_compressed(data, **arrays)  # type: ignore[arg-type]
+    files.write(path, data.getvalue())
+
+
+def read(
+    path: str | pathlib.Path, observ_space: gym.Space, action_space: gym.Space
+) -> Demonstrations:
+    """Read demonstrations in an environment of some spaces.
+
+    Raises:
+        ConfigError: If they are not what the module says, or not values of the
+            spaces.
+    """
+    path = pathlib.Path(path).expanduser()
+    if not path.exists():
+        raise errors.ConfigError(
+            f'There is no file of demonstrations {path.absolute()}. Make one '
+            'by python -m agents.scripts.record --logdir RUN --outfile FILE.'
+        )
+    try:
+        arrays = _unpack(files.read(path, MAX_BYTES))
+        expected = _expected(observ_space, action_space)
+        found = {name: _fit(arrays, name, *expected[name]) for name in expected}
+        _require_ends(found['terminated'] | found['truncated'])
+        for name, space in _owners(observ_space, action_space).items():
+            found[name] = _count_from_zero(name, found[name], space)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, errors.UserError):
+            raise
+        reason = str(error).rstrip('.')
+        raise errors.ConfigError(
+            f'The demonstrations {path} cannot be used: {reason}.'
+        ) from error
+    names = iter(nested.names(spaces.specs(observ_space), 'observ'))
+    observ = nested.map(
+        lambda _: found.pop(next(names)), spaces.specs(observ_space)
+    )
+    return Demonstrations(observ=observ, **found)
+
+
+def _named(nest: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return dict(zip(nested.names(nest), nested.flatten(nest), strict=True))
+
+
+def _expected(
+    observ_space: gym.Space, action_space: gym.Space
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """The shape of a step of each array, and its type."""
+    specs = _named({'observ': spaces.specs(observ_space)})
+    counted = spaces.count(action_space) is not None
+    return {
+        **{name: (spec.shape, spec.dtype) for name, spec in specs.items()},  # type: ignore[misc]
+        'action': (
+            spaces.shape(action_space),
+            'int32' if counted else 'float32',
+        ),
+        **{name: ((), kind) for name, kind in NUMBERS.items()},
+    }
+
+
+def _unpack(data: bytes) -> dict[str, np.ndarray]:
+    """The arrays of a file, none larger than what there is of it."""
+    arrays = {}
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
+            raise ValueError(f'it unpacks to more than {MAX_BYTES:,} bytes')
+        for entry in archive.infolist():
+            with archive.open(entry) as file:
+                arrays[entry.filename.removesuffix('.npy')] = _parse(
+                    file.read(entry.file_size), entry.filename
+                )
+    return arrays
+
+
+def _parse(data: bytes, name: str) -> np.ndarray:
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise ValueError(f'{name!r} is of an unknown version {version}')
+    shape, _, dtype = readers[version](file, max_header_size=HEADER_BYTES)
+    if dtype.kind not in 'biuf':
+        raise ValueError(f'{name!r} holds {dtype} where numbers were expected')
+    if math.prod(shape) * dtype.itemsize != len(data) - file.tell():
+        raise ValueError(f'{name!r} does not hold what it says')
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _fit(
+    arrays: Mapping[str, np.ndarray],
+    name: str,
+    shape: tuple[int, ...],
+    kind: str,
+) -> np.ndarray:
+    """An array as it is expected to be."""
+    if name not in arrays:
+        there = ', '.join(sorted(arrays)[:20]) or 'nothing'
+        raise ValueError(f'there is no array {name!r} in it, but {there}')
+    array = arrays[name]
+    steps = len(arrays.get('reward', ()))
+    if array.shape != (steps, *shape):
+        raise ValueError(
+            f'{name!r} has the shape {array.shape} where {(steps, *shape)} was '
+            'expected, the first being the number of steps'
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f'{name!r} holds what is not a finite number')
+    with np.errstate(over='ignore', invalid='ignore'):
+        fitted = array.astype(kind)
+    if kind == 'float32':
+        if not np.isfinite(fitted).all():
+            raise ValueError(f'{name!r} holds numbers that are too large')
+    elif (fitted != array).any():
+        raise ValueError(f'{name!r} holds what is no value of type {kind}')
+    return fitted
+
+
+def _require_ends(ends: np.ndarray) -> None:
+    """Refuse what is no whole episode."""
+    if not len(ends):
+        raise ValueError('there are no steps in it')
+    if not ends[-1]:
+        raise ValueError(
+            'its last episode has no end: the last step has to be terminated '
+            'or truncated'
+        )
+
+
+def _count_from_zero(
+    name: str, values: np.ndarray, space: gym.Space
+) -> np.ndarray:
+    """Values as they are in the graph; refuses those that are of no space."""
+    values = values - spaces.start(space)
+    if not isinstance(space, gym.spaces.Box):
+        beyond = (values < 0) | (values >= spaces.count(space))
+    elif name == 'action':
+        beyond = (values < space.low - SLACK) | (values > space.high + SLACK)
+    else:
+        return values  # They may be beyond, see the setting observ_bounds.
+    if beyond.any():
+        step = int(np.argwhere(beyond)[0, 0])
+        raise ValueError(
+            f'{name!r} of step {step} is {values[step] + spaces.start(space)}, '
+            f'which is no value of {space}'
+        )
+    return values
+
+
+def _owners(
+    observ_space: gym.Space, action_space: gym.Space
+) -> dict[str, gym.Space]:
+    """The space that an array is of, by name."""
+    names = nested.names(spaces.specs(observ_space), 'observ')
+    leaves = spaces.leaves(observ_space)
+    return {**dict(zip(names, leaves, strict=True)), 'action': action_space}
