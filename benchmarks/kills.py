@@ -101,24 +101,25 @@ def _start_and_kill(
     home: str, directory: pathlib.Path, saving: bool, choice: random.Random
 ) -> str:
     """Train until a random moment of the start or of a save."""
-    process = subprocess.Popen(
-        [
-            *(sys.executable, '-m', 'agents.scripts.train'),
-            '--config=saves.py:saves',
-            f'--timestamp={directory.name.partition("-")[0]}',
-        ],
-        cwd=home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if saving:
-        _await_save(process, directory / utility.CHECKPOINTS, choice)
-        time.sleep(SAVE_SECONDS * choice.random())
-    else:
-        time.sleep(START_SECONDS * choice.random())
-    process.send_signal(signal.SIGKILL)
-    return process.communicate()[0]
+    command = [
+        *(sys.executable, '-m', 'agents.scripts.train'),
+        '--config=saves.py:saves',
+        f'--timestamp={directory.name.partition("-")[0]}',
+    ]
+    # Not a pipe, which would be full before anybody reads it.
+    with tempfile.TemporaryFile('w+') as said:
+        process = subprocess.Popen(
+            command, cwd=home, stdout=said, stderr=subprocess.STDOUT
+        )
+        if saving:
+            _await_save(process, directory / utility.CHECKPOINTS, choice)
+            time.sleep(SAVE_SECONDS * choice.random())
+        else:
+            time.sleep(START_SECONDS * choice.random())
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        said.seek(0)
+        return said.read()
 
 
 def _await_save(
