@@ -10,6 +10,7 @@ these by name, or one of your own by file:
 With `--settings` this prints all settings of a config instead.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from agents.scripts.settings import define_config
@@ -56,8 +57,16 @@ def gail(algorithm: str = 'trpo', **settings: Any) -> AttrDict:
     return define_config(algorithm, **{'rewards': 'airl', **settings})
 
 
-def mujoco(env: str, **settings: Any) -> AttrDict:
-    """What suits the locomotion of MuJoCo; install `agents[mujoco]`."""
+def mujoco(
+    env: str, define: Callable[..., AttrDict] = ppo, **settings: Any
+) -> AttrDict:
+    """What suits the locomotion of MuJoCo; install `agents[mujoco]`.
+
+    Args:
+        env: Id of the environment.
+        define: Base of the algorithm.
+        settings: What differs.
+    """
     defaults = {
         'steps': 1_000_000,
         'num_agents': 32,
@@ -66,7 +75,7 @@ def mujoco(env: str, **settings: Any) -> AttrDict:
         'init_std': 0.6,
         'eval_every': 100_000,
     }
-    return ppo(env=env, **{**defaults, **settings})
+    return define(env=env, **{**defaults, **settings})
 
 
 def debug() -> AttrDict:

@@ -75,6 +75,7 @@ def settings():
             'reinforce': {'value_batch_size': 12, 'value_epochs': 2},
             'trpo': {'value_batch_size': 12, 'value_epochs': 2},
             'acktr': {'value_batch_size': 12, 'value_epochs': 2},
+            'behaviour_cloning': {},
         }
         small = {
             'num_agents': AGENTS,

@@ -61,7 +61,11 @@ class Discriminator(tf.Module):
         return self._network(self._features(steps))[:, 0]
 
     def learn(
-        self, policy: Steps, expert: Steps, mixture: tf.Tensor
+        self,
+        policy: Steps,
+        expert: Steps,
+        mixture: tf.Tensor,
+        sound: tf.Tensor | bool = True,
     ) -> dict[str, tf.Tensor]:
         """Take a step down the loss.
 
@@ -70,13 +74,19 @@ class Discriminator(tf.Module):
             expert: As many that were demonstrated.
             mixture: Where between the one and the other the gradient is looked
                 at, `[row, 1]` from 0 to 1.
+            sound: Whether the steps can be learnt from.
 
         Returns:
             Numbers for the log.
         """
-        return self.optimizer.minimize(
-            lambda rows: self._loss(*rows), (policy, expert, mixture)
-        )
+
+        def loss(rows: Any) -> dict[str, tf.Tensor]:
+            means = self._loss(*rows)
+            # So that nothing is learnt, as such gradients are not applied.
+            means['loss'] *= tf.where(sound, 1.0, math.nan)
+            return means
+
+        return self.optimizer.minimize(loss, (policy, expert, mixture))
 
     def _loss(
         self, policy: Steps, expert: Steps, mixture: tf.Tensor

@@ -187,6 +187,7 @@ class GAIL(Algorithm):
                 nested.map(lambda x: tf.gather(x, chosen), steps),
                 self.expert.draw(key('discriminator_expert', index), size),
                 random.uniform(key('discriminator_mixture', index), (size, 1)),
+                sound,
             )
 
         sums = loops.add_up(step, count)

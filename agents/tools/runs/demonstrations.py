@@ -246,7 +246,7 @@ def _count_from_zero(
     name: str, values: np.ndarray, space: gym.Space
 ) -> np.ndarray:
     """Values as they are in the graph; refuses those that are of no space."""
-    values = values - spaces.start(space)
+    values = (values - spaces.start(space)).astype(values.dtype)
     if not isinstance(space, gym.spaces.Box):
         beyond = (values < 0) | (values >= spaces.count(space))
     elif name == 'action':
