@@ -108,6 +108,55 @@ def pendulum() -> AttrDict:
     )
 
 
+def pendulum_trpo() -> AttrDict:
+    return trpo(
+        env='Pendulum-v1',
+        max_length=200,
+        num_agents=16,
+        steps=200_000,
+        update_every=128,
+        eval_every=20_000,
+        eval_episodes=20,
+        discount=0.95,
+    )
+
+
+def pendulum_npg() -> AttrDict:
+    return pendulum_trpo().copy(line_search=False)
+
+
+def pendulum_acktr() -> AttrDict:
+    return acktr(
+        env='Pendulum-v1',
+        max_length=200,
+        num_agents=16,
+        steps=200_000,
+        update_every=128,
+        eval_every=20_000,
+        eval_episodes=20,
+        discount=0.95,
+    )
+
+
+def pendulum_gail() -> AttrDict:
+    return gail(
+        env='Pendulum-v1',
+        max_length=200,
+        num_agents=16,
+        steps=500_000,
+        update_every=128,
+        eval_every=50_000,
+        eval_episodes=20,
+        discount=0.95,
+    )
+
+
+def pendulum_cloning() -> AttrDict:
+    return behaviour_cloning(
+        env='Pendulum-v1', max_length=200, steps=20_000, eval_every=5_000
+    )
+
+
 def cartpole() -> AttrDict:
     return ppo(
         env='CartPole-v1',
@@ -134,6 +183,47 @@ def cartpole_reinforce() -> AttrDict:
         discount=0.98,
         learning_rate=5e-3,
         learning_rate_schedule='linear',
+    )
+
+
+def cartpole_trpo() -> AttrDict:
+    return trpo(
+        env='CartPole-v1',
+        max_length=500,
+        steps=100_000,
+        eval_every=10_000,
+        discount=0.98,
+    )
+
+
+def cartpole_npg() -> AttrDict:
+    return cartpole_trpo().copy(line_search=False)
+
+
+def cartpole_acktr() -> AttrDict:
+    return acktr(
+        env='CartPole-v1',
+        max_length=500,
+        steps=100_000,
+        eval_every=10_000,
+        discount=0.98,
+    )
+
+
+def cartpole_gail() -> AttrDict:
+    """Needs --set demonstrations=FILE, as do others that learn from some."""
+    return gail(
+        env='CartPole-v1',
+        max_length=500,
+        steps=200_000,
+        eval_every=20_000,
+        discount=0.98,
+    )
+
+
+def cartpole_cloning() -> AttrDict:
+    return behaviour_cloning(
+        env='CartPole-v1', max_length=500, steps=20_000, eval_every=5_000
     )
 
 
@@ -213,6 +303,160 @@ def inverted_double_pendulum() -> AttrDict:
     )
 
 
+def cheetah_trpo() -> AttrDict:
+    return mujoco('HalfCheetah-v5', trpo)
+
+
+def hopper_trpo() -> AttrDict:
+    return mujoco('Hopper-v5', trpo, discount=0.995)
+
+
+def walker_trpo() -> AttrDict:
+    return mujoco('Walker2d-v5', trpo)
+
+
+def ant_trpo() -> AttrDict:
+    return mujoco('Ant-v5', trpo)
+
+
+def swimmer_trpo() -> AttrDict:
+    return mujoco(
+        'Swimmer-v5', trpo, num_agents=8, update_every=1024, discount=0.9999
+    )
+
+
+def inverted_double_pendulum_trpo() -> AttrDict:
+    return mujoco(
+        'InvertedDoublePendulum-v5', trpo, normalize_reward=False, discount=0.98
+    )
+
+
+def cheetah_npg() -> AttrDict:
+    return cheetah_trpo().copy(line_search=False)
+
+
+def hopper_npg() -> AttrDict:
+    return hopper_trpo().copy(line_search=False)
+
+
+def walker_npg() -> AttrDict:
+    return walker_trpo().copy(line_search=False)
+
+
+def ant_npg() -> AttrDict:
+    return ant_trpo().copy(line_search=False)
+
+
+def swimmer_npg() -> AttrDict:
+    return swimmer_trpo().copy(line_search=False)
+
+
+def inverted_double_pendulum_npg() -> AttrDict:
+    return inverted_double_pendulum_trpo().copy(line_search=False)
+
+
+def cheetah_acktr() -> AttrDict:
+    return mujoco('HalfCheetah-v5', acktr)
+
+
+def hopper_acktr() -> AttrDict:
+    return mujoco('Hopper-v5', acktr, discount=0.995)
+
+
+def walker_acktr() -> AttrDict:
+    return mujoco('Walker2d-v5', acktr)
+
+
+def ant_acktr() -> AttrDict:
+    return mujoco('Ant-v5', acktr)
+
+
+def swimmer_acktr() -> AttrDict:
+    return mujoco(
+        'Swimmer-v5', acktr, num_agents=8, update_every=1024, discount=0.9999
+    )
+
+
+def inverted_double_pendulum_acktr() -> AttrDict:
+    return mujoco(
+        'InvertedDoublePendulum-v5',
+        acktr,
+        normalize_reward=False,
+        discount=0.98,
+    )
+
+
+def cheetah_reinforce() -> AttrDict:
+    return mujoco(
+        'HalfCheetah-v5',
+        reinforce,
+        steps=3_000_000,
+        eval_every=300_000,
+        learning_rate=1e-3,
+    )
+
+
+def cheetah_gail() -> AttrDict:
+    return mujoco(
+        'HalfCheetah-v5',
+        gail,
+        steps=2_000_000,
+        eval_every=200_000,
+        demonstration_every=20,
+    )
+
+
+def cheetah_cloning() -> AttrDict:
+    return mujoco(
+        'HalfCheetah-v5',
+        behaviour_cloning,
+        steps=100_000,
+        eval_every=20_000,
+        demonstration_every=20,
+    )
+
+
+def hopper_gail() -> AttrDict:
+    return mujoco(
+        'Hopper-v5',
+        gail,
+        discount=0.995,
+        steps=2_000_000,
+        eval_every=200_000,
+        demonstration_every=20,
+    )
+
+
+def hopper_cloning() -> AttrDict:
+    return mujoco(
+        'Hopper-v5',
+        behaviour_cloning,
+        steps=100_000,
+        eval_every=20_000,
+        demonstration_every=20,
+    )
+
+
+def walker_gail() -> AttrDict:
+    return mujoco(
+        'Walker2d-v5',
+        gail,
+        steps=2_000_000,
+        eval_every=200_000,
+        demonstration_every=20,
+    )
+
+
+def walker_cloning() -> AttrDict:
+    return mujoco(
+        'Walker2d-v5',
+        behaviour_cloning,
+        steps=100_000,
+        eval_every=20_000,
+        demonstration_every=20,
+    )
+
+
 def native(config: AttrDict, **settings: Any) -> AttrDict:
     """The same on an environment that is written in TensorFlow."""
     return config.copy(env=f'native:{config.env}', **settings)
@@ -224,6 +468,50 @@ def cartpole_native() -> AttrDict:
 
 def pendulum_native() -> AttrDict:
     return native(pendulum())
+
+
+def cartpole_trpo_native() -> AttrDict:
+    return native(cartpole_trpo())
+
+
+def cartpole_npg_native() -> AttrDict:
+    return native(cartpole_npg())
+
+
+def cartpole_acktr_native() -> AttrDict:
+    return native(cartpole_acktr())
+
+
+def cartpole_gail_native() -> AttrDict:
+    return native(cartpole_gail())
+
+
+def cartpole_cloning_native() -> AttrDict:
+    return native(cartpole_cloning())
+
+
+def pendulum_trpo_native() -> AttrDict:
+    return native(pendulum_trpo())
+
+
+def pendulum_npg_native() -> AttrDict:
+    return native(pendulum_npg())
+
+
+def pendulum_acktr_native() -> AttrDict:
+    return native(pendulum_acktr())
+
+
+def pendulum_gail_native() -> AttrDict:
+    return native(pendulum_gail())
+
+
+def pendulum_cloning_native() -> AttrDict:
+    return native(pendulum_cloning())
+
+
+def cartpole_reinforce_native() -> AttrDict:
+    return native(cartpole_reinforce())
 
 
 def acrobot_native() -> AttrDict:
