@@ -46,6 +46,7 @@ class Block:
         self.inputs = sum(self._heights)
         self._has_bias = bias is not None
         self.taken: tuple[tf.Tensor, ...] = ()
+        self._count = 0
 
     @contextlib.contextmanager
     def tapped(self) -> Iterator[None]:
@@ -81,13 +82,24 @@ class Block:
         )
         return [tf.reshape(part, weight.shape) for part, weight in parts]
 
-    def _take(self, inputs: tf.Tensor, outputs: tf.Tensor) -> None:
-        if self.taken:
+    def begin(self) -> None:
+        """Forget what was taken before."""
+        self.taken, self._count = (), 0
+
+    def require_once(self) -> None:
+        """Refuse a layer that was not applied exactly once while tapped.
+
+        Not told within the layer, as Keras would put words around it.
+        """
+        if self._count != 1:
             raise errors.ConfigError(
-                f'The layer {self._layer.name!r} is applied more than once, '
-                'for which there are no Kronecker factors. Make two layers, '
-                'or choose another algorithm.'
+                f'The layer {self._layer.name!r} is applied {self._count} '
+                'times, and there are Kronecker factors for one only. Make '
+                'a layer for each, or choose another algorithm.'
             )
+
+    def _take(self, inputs: tf.Tensor, outputs: tf.Tensor) -> None:
+        self._count += 1
         rows, *places, width = inputs.shape
         inputs = tf.reshape(inputs, [rows, math.prod(places), width])
         if self._has_bias:
@@ -211,9 +223,11 @@ def tapped(blocks: list[Block]) -> Iterator[None]:
     """Take what goes into and comes out of layers meanwhile."""
     with contextlib.ExitStack() as stack:
         for block in blocks:
-            block.taken = ()
+            block.begin()
             stack.enter_context(block.tapped())
         yield
+    for block in blocks:
+        block.require_once()
 
 
 def measure(

@@ -115,7 +115,9 @@ class NaturalLearner(Learner):
         """Change the step size where the policy went too far or not enough."""
         target, size = self._config.kl_target * scale, self._step_size
         adapted = tf.where(kl > 2 * target, size / ADAPTATION, size)
-        adapted = tf.where(kl < target / 2, size * ADAPTATION, adapted)
+        # A step that was skipped tells nothing.
+        short = (kl < target / 2) & (self.optimizer.skipped == 0)
+        adapted = tf.where(short, size * ADAPTATION, adapted)
         self._step_size.assign(tf.clip_by_value(adapted, SMALLEST, LARGEST))
 
 
