@@ -195,12 +195,17 @@ def find_blocks(network: Any) -> list[Block]:
 
 
 def _define_block(layer: Any) -> Block:
-    if isinstance(layer, keras.layers.Dense):
-        return DenseBlock(layer)
-    if isinstance(layer, keras.layers.Conv2D) and _is_plain(layer):
-        return ConvolutionBlock(layer)
-    if isinstance(layer, layers.GaussianHead):
-        return DeviationBlock(layer)
+    kinds = {
+        keras.layers.Dense: DenseBlock,
+        keras.layers.Conv2D: ConvolutionBlock,
+        layers.GaussianHead: DeviationBlock,
+    }
+    for kind, define in kinds.items():
+        if isinstance(layer, kind) and _is_plain(layer):
+            block = define(layer)
+            # One that somebody has derived may have other weights as well.
+            if len(block.variables) == len(layer._trainable_variables):
+                return block
     names = ', '.join(v.path for v in layer._trainable_variables)
     raise errors.ConfigError(
         f'There are no Kronecker factors for the layer {layer.name!r}, a '
@@ -211,11 +216,10 @@ def _define_block(layer: Any) -> Block:
 
 
 def _is_plain(layer: Any) -> bool:
-    return (
-        type(layer) is keras.layers.Conv2D
-        and layer.groups == 1
-        and layer.data_format == 'channels_last'
-    )
+    """Whether a convolution is one that is known how to treat."""
+    if not isinstance(layer, keras.layers.Conv2D):
+        return True
+    return layer.groups == 1 and layer.data_format == 'channels_last'
 
 
 @contextlib.contextmanager

@@ -160,6 +160,8 @@ class Kronecker(tf.Module):
         natural = self._precondition(gradient)
         square = tf.reduce_sum(natural * gradient)  # That of uᵀFu.
         bound = tf.sqrt(2 * self._max_kl / tf.maximum(square, 1e-30))
+        # By rounding alone, and then nothing is known of how far it would go.
+        bound = tf.where(square < 0, 0.0, bound)
         change = tf.minimum(rate, bound) * natural
         plain = gradient
         if self._max_norm is not None:
