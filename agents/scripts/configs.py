@@ -153,7 +153,7 @@ def pendulum_gail() -> AttrDict:
 
 def pendulum_cloning() -> AttrDict:
     return behaviour_cloning(
-        env='Pendulum-v1', max_length=200, steps=20_000, eval_every=5_000
+        env='Pendulum-v1', max_length=200, steps=40_000, eval_every=8_000
     )
 
 
@@ -223,7 +223,7 @@ def cartpole_gail() -> AttrDict:
 
 def cartpole_cloning() -> AttrDict:
     return behaviour_cloning(
-        env='CartPole-v1', max_length=500, steps=20_000, eval_every=5_000
+        env='CartPole-v1', max_length=500, steps=40_000, eval_every=8_000
     )
 
 

@@ -310,13 +310,13 @@ IMITATION = Group(
             'Sizes of the dense layers of the discriminator',
             'units',
         ),
-        'discriminator_learning_rate': Setting(
+        'discriminator_rate': Setting(
             3e-4, kinds.POSITIVE, 'Step size of Adam for the discriminator'
         ),
         'discriminator_steps': Setting(
             10, kinds.PASSES, 'How often it learns from a rollout', 'steps'
         ),
-        'discriminator_batch_size': Setting(
+        'discriminator_batch': Setting(
             256,
             kinds.ROWS,
             'How many steps of each it learns from at a time',

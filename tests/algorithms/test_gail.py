@@ -59,8 +59,8 @@ def imitator(define, shown):
             'rewards': 'airl',
             'demonstrations': shown,
             'discriminator_layers': [8],
-            'discriminator_batch_size': 16,
-            'discriminator_learning_rate': 1e-2,
+            'discriminator_batch': 16,
+            'discriminator_rate': 1e-2,
             **changes,
         }
         return define(algorithm, kind=kind, **small)
@@ -81,7 +81,7 @@ def play_within(play):
 
 def discriminator(**changes):
     config = configs.trpo(
-        discriminator_layers=[8], discriminator_learning_rate=1e-2, **changes
+        discriminator_layers=[8], discriminator_rate=1e-2, **changes
     )
     keras.utils.set_random_seed(0)
     return Discriminator(Task(OBSERVS, ACTIONS, 4, config))

@@ -161,7 +161,7 @@ def test_recorded_run_is_imitated_resumed_and_loaded(run, tmp_path, form):
         env='native:Pendulum-v1',
         max_length=20,
         demonstrations=str(file),
-        discriminator_batch_size=16,
+        discriminator_batch=16,
         clone_batch_size=16,
     )
     logdir = train(config, tmp_path / 'run')

@@ -49,7 +49,7 @@ class Discriminator(tf.Module):
             ]
         )
         self.optimizer = Adam(
-            weights, config.discriminator_learning_rate, ranks=task.ranks
+            weights, config.discriminator_rate, ranks=task.ranks
         )
 
     def see(self, steps: Steps, sound: tf.Tensor) -> None:

@@ -166,7 +166,7 @@ class GAIL(Algorithm):
         config = self._config
         count, size = (
             config.discriminator_steps,
-            config.discriminator_batch_size,
+            config.discriminator_batch,
         )
         rows = nested.flatten(steps)[0].shape[0]
         number = self._updates * count
