@@ -1,7 +1,7 @@
 """Training steps per second with native environments.
 
     python -m benchmarks.in_graph
-    python -m benchmarks.native --beside 'python peer.py --envs {agents}'
+    python -m benchmarks.in_graph --beside 'python peer.py --envs {agents}'
 
 PPO on CartPole-v1 with rollouts of 128 steps, 4 epochs of 4 minibatches, and
 separate networks of 64 and 64 tanh units. The best of three, compilation told
