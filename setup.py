@@ -41,6 +41,7 @@ setuptools.setup(
             'mypy>=1.11,<3',
             'psutil>=5.9,<8',
             'pytest>=8,<10',
+            'pytest-xdist>=3.6,<4',  # Runs tests on several cores.
             'ruff>=0.15,<0.18',
         ],
     },

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from agents.scripts import config_file, configs, utility
+from agents.scripts.settings import find_defaults
 from agents.scripts.train import train
 from agents.tools.graph import backend, simulation
 from agents.tools.graph.backend import tf
@@ -78,6 +79,42 @@ def test_half_a_run_and_the_other_half_are_the_whole(whole, tmp_path):
         last_checkpoint(tmp_path / 'halves'),
         last_checkpoint(tmp_path / 'whole'),
     )
+
+
+def write_demonstrations(file):
+    """Some steps of CartPole, of which the last ends an episode."""
+    ends = np.arange(20) == 19
+    observ = np.random.default_rng(0).normal(size=(20, 4))
+    action = np.arange(20) % 2
+    np.savez(
+        file,
+        observ=observ,
+        action=action,
+        reward=np.ones(20),
+        terminated=ends,
+        truncated=np.zeros(20, bool),
+    )
+    return str(file)
+
+
+@pytest.mark.parametrize('algorithm', ['trpo', 'acktr', 'gail'])
+def test_halves_of_other_algorithms_are_the_whole(algorithm, tmp_path):
+    def run(name, steps):
+        small = dict(config())
+        for key in ('algorithm', 'batch_size', 'update_epochs'):
+            del small[key]
+        shared = {k: v for k, v in small.items() if k in find_defaults(None)}
+        shared.update(steps=steps, learning_rate_schedule='constant')
+        shared.update(value_batch_size=16, value_epochs=2)
+        if algorithm == 'gail':
+            file = write_demonstrations(tmp_path / 'demos.npz')
+            shared.update(demonstrations=file, rewards='airl', clone_steps=2)
+        for _ in train(getattr(configs, algorithm)(**shared), tmp_path / name):
+            pass
+        return last_checkpoint(tmp_path / name)
+
+    run('halves', 64)
+    assert_same(run('halves', 128), run('whole', 128))
 
 
 def test_killed_at_any_moment_it_goes_on_bit_for_bit(whole, tmp_path):
