@@ -136,7 +136,6 @@ class Malicious:
         (np.array([(1, 2)], 'i4,i4'), 'numpy.ndarray'),
         (np.datetime64('2020-01-01'), 'numpy.datetime64'),
     ],
-    ids=repr,
 )
 def test_other_objects_are_refused(value, name):
     with pytest.raises(TypeError, match=rf'{name} cannot leave its process'):
