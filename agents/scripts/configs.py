@@ -162,12 +162,10 @@ def cartpole() -> AttrDict:
         env='CartPole-v1',
         max_length=500,
         steps=100_000,
-        update_every=32,
-        update_epochs=20,
+        update_every=128,
         batch_size=256,
         eval_every=5_000,
         discount=0.98,
-        gae_lambda=0.8,
         learning_rate=1e-3,
         learning_rate_schedule='linear',
     )
