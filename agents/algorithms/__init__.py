@@ -9,11 +9,11 @@ from typing import Any
 from agents.tools import errors
 
 ALGORITHMS = {
-    'acktr': 'ACKTR',
-    'behaviour_cloning': 'BehaviourCloning',
     'ppo': 'PPO',
     'reinforce': 'REINFORCE',
     'trpo': 'TRPO',
+    'acktr': 'ACKTR',
+    'behaviour_cloning': 'BehaviourCloning',
 }
 
 

@@ -135,6 +135,9 @@ def pendulum_acktr() -> AttrDict:
         eval_every=20_000,
         eval_episodes=20,
         discount=0.95,
+        learning_rate_schedule='linear',
+        kl_target=0.02,
+        kl_clip=0.03,
     )
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TextIO
 
+from agents.tools.envs import processes
+
 # Of a terminal that is closed there is a signal on most systems, not on all.
 NAMES = 'SIGINT', 'SIGTERM', 'SIGHUP'
 SIGNALS = tuple(
@@ -154,9 +156,12 @@ class Interrupts:
             if self._doing and not again:
                 _tell(f'{"":<11}{self._doing} first')
             number = self._next()
-        if number:  # Workers die with their parent.
+        if number:
             for callback in self._last:
                 callback()
+            # Workers die with their parent, but for one that is just being
+            # ended and does not hear of it.
+            processes.kill_descendants(os.getpid())
             _tell(' Ended at once.', self._problems)
             os._exit(128 + number)
         os.close(self._read)

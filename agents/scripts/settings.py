@@ -354,6 +354,15 @@ SHARED_GROUPS = (
 
 # Settings of several algorithms, but not of all.
 ENTROPY_BONUS = Setting(0.0, kinds.WEIGHT, 'Weight of the entropy in the loss')
+KL_TARGET = Setting(
+    0.01,
+    kinds.POSITIVE,
+    'Divergence to aim at, of PPO with surrogate=penalty only',
+    'nats',
+)
+DAMPING = Setting(
+    0.1, kinds.POSITIVE, 'What is added to the diagonal of the Fisher matrix'
+)
 VALUE_EPOCHS = Setting(
     10, kinds.PASSES, 'How often the value learns from a rollout', 'passes'
 )
@@ -382,12 +391,7 @@ ALGORITHM_GROUPS = {
                 kinds.POSITIVE,
                 'How far a ratio may be from 1, with surrogate=clip',
             ),
-            'kl_target': Setting(
-                0.01,
-                kinds.POSITIVE,
-                'Divergence to aim at, with surrogate=penalty',
-                'nats',
-            ),
+            'kl_target': KL_TARGET,
             'kl_init_penalty': Setting(
                 1.0,
                 kinds.WEIGHT,
@@ -425,20 +429,14 @@ ALGORITHM_GROUPS = {
     'trpo': Group(
         'Trust region policy optimization',
         {
-            'kl_target': Setting(
-                0.01, kinds.POSITIVE, 'Divergence of a step', 'nats'
-            ),
+            'kl_target': KL_TARGET,
             'conjugate_steps': Setting(
                 15,
                 kinds.PASSES,
                 'How precisely the direction of a step is found',
                 'conjugate gradients',
             ),
-            'damping': Setting(
-                0.1,
-                kinds.WEIGHT,
-                'What is added to the diagonal of the Fisher matrix',
-            ),
+            'damping': DAMPING,
             'fisher_every': Setting(
                 5,
                 kinds.ROWS,
@@ -460,32 +458,27 @@ ALGORITHM_GROUPS = {
             'backtrack_factor': Setting(
                 0.8, kinds.FRACTION, 'Each length, as a part of the one before'
             ),
-            'value_epochs': dataclasses.replace(VALUE_EPOCHS, default=20),
-            'value_batch_size': dataclasses.replace(
-                VALUE_BATCH_SIZE, default=128
-            ),
+            'value_epochs': VALUE_EPOCHS,
+            'value_batch_size': VALUE_BATCH_SIZE,
             'entropy_bonus': ENTROPY_BONUS,
         },
-        defaults={'learning_rate': 1e-3},
+        defaults={
+            'learning_rate': 1e-3,
+            'value_epochs': 20,
+            'value_batch_size': 128,
+        },
     ),
     'acktr': Group(
         'Actor critic using Kronecker-factored trust regions',
         {
-            'kl_target': Setting(
-                0.01,
-                kinds.POSITIVE,
-                'Divergence that the step size is adapted to',
-                'nats',
-            ),
+            'kl_target': KL_TARGET,
             'kl_clip': Setting(
                 0.02,
                 kinds.POSITIVE,
                 'Divergence of a step at most, by its curvature',
                 'nats',
             ),
-            'damping': Setting(
-                0.01, kinds.POSITIVE, 'What is added to the curvature'
-            ),
+            'damping': DAMPING,
             'factor_decay': Setting(
                 0.95,
                 kinds.FRACTION,
@@ -529,12 +522,14 @@ ALGORITHM_GROUPS = {
                 'steps',
             ),
             'value_epochs': VALUE_EPOCHS,
-            'value_batch_size': dataclasses.replace(
-                VALUE_BATCH_SIZE, default=512
-            ),
+            'value_batch_size': VALUE_BATCH_SIZE,
             'entropy_bonus': ENTROPY_BONUS,
         },
-        defaults={'learning_rate': 0.1},
+        defaults={
+            'learning_rate': 0.1,
+            'damping': 0.01,
+            'value_batch_size': 512,
+        },
     ),
     'behaviour_cloning': Group(
         'Behaviour cloning', {}, defaults={'clone_steps': 100}

@@ -91,6 +91,27 @@ def test_second_signal_exits_at_once(start, number):
     assert process.stderr.read() == ' Ended at once.\n'
 
 
+STOPPED = (
+    """
+import os, signal, subprocess
+process = subprocess.Popen(['sleep', '60'])
+os.kill(process.pid, signal.SIGSTOP)
+"""
+    + PROGRAM
+)
+
+
+def test_second_signal_leaves_no_process_that_is_stopped(start):
+    # As a worker is while it is ended. It holds the ends of the pipes, too.
+    process = start('deaf', code=STOPPED)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    output, problems = process.communicate(timeout=20)
+    assert problems == ' Ended at once.\n'
+    assert process.returncode == 143
+
+
 def test_what_cannot_be_interrupted_is_said(start):
     process = start('deaf')
     process.send_signal(signal.SIGINT)

@@ -19,7 +19,12 @@ def end(process: subprocess.Popen) -> None:
     """Kill a process, if it is alive, and all that it has started."""
     if process.returncode is not None:
         return  # Its number may be another's by now.
-    os.kill(process.pid, signal.SIGSTOP)  # Lest it starts more of them.
+    with contextlib.suppress(ProcessLookupError):
+        # Lest it starts more of them. A worker that has no group yet has none,
+        # and does not see yet whether its parent is alive: stopped, it would
+        # be left if this process were killed now.
+        if os.getpgid(process.pid) == process.pid:
+            os.kill(process.pid, signal.SIGSTOP)
     kill_descendants(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     # It makes its group only after a while, and dies without it until then.
