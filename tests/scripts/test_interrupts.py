@@ -107,7 +107,7 @@ def test_second_signal_leaves_no_process_that_is_stopped(start):
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
-    output, problems = process.communicate(timeout=20)
+    _, problems = process.communicate(timeout=20)
     assert problems == ' Ended at once.\n'
     assert process.returncode == 143
 
