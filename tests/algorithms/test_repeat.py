@@ -68,7 +68,7 @@ def test_compiled_it_repeats_to_the_bit(monkeypatch, within):
     one, same = [weights(env_processes=False) for _ in range(2)]
     for name, value in one.items():
         np.testing.assert_array_equal(same[name], value, name)
-    for count in (1, 2, 4):
+    for count in (1, 4):
         result = weights(num_workers=count)
         for name, value in one.items():
             np.testing.assert_array_equal(result[name], value, name)

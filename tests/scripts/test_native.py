@@ -98,6 +98,7 @@ def write_demonstrations(file):
 
 
 @pytest.mark.parametrize('algorithm', ['trpo', 'acktr', 'gail'])
+@pytest.mark.usefixtures('eagerly')
 def test_halves_of_other_algorithms_are_the_whole(algorithm, tmp_path):
     def run(name, steps):
         small = dict(config())
@@ -105,10 +106,11 @@ def test_halves_of_other_algorithms_are_the_whole(algorithm, tmp_path):
             del small[key]
         shared = {k: v for k, v in small.items() if k in find_defaults(None)}
         shared.update(steps=steps, learning_rate_schedule='constant')
-        shared.update(value_batch_size=16, value_epochs=2)
+        shared.update(value_batch_size=16, value_epochs=1, max_length=10)
         if algorithm == 'gail':
             file = write_demonstrations(tmp_path / 'demos.npz')
             shared.update(demonstrations=file, rewards='airl', clone_steps=2)
+            shared.update(discriminator_steps=2)
         for _ in train(getattr(configs, algorithm)(**shared), tmp_path / name):
             pass
         return last_checkpoint(tmp_path / name)
