@@ -57,6 +57,35 @@ def gail(algorithm: str = 'trpo', **settings: Any) -> AttrDict:
     return define_config(algorithm, **{'rewards': 'airl', **settings})
 
 
+# Tasks, for configs of several algorithms.
+CARTPOLE: dict[str, Any] = {
+    'env': 'CartPole-v1',
+    'max_length': 500,
+    'discount': 0.98,
+}
+PENDULUM: dict[str, Any] = {
+    'env': 'Pendulum-v1',
+    'max_length': 200,
+    'num_agents': 16,
+    'update_every': 128,
+    'eval_every': 20_000,
+    'eval_episodes': 20,
+    'discount': 0.95,
+}
+HOPPER: dict[str, Any] = {'env': 'Hopper-v5', 'discount': 0.995}
+SWIMMER: dict[str, Any] = {
+    'env': 'Swimmer-v5',
+    'num_agents': 8,
+    'update_every': 1024,
+    'discount': 0.9999,
+}
+DOUBLE_PENDULUM: dict[str, Any] = {
+    'env': 'InvertedDoublePendulum-v5',
+    'normalize_reward': False,
+    'discount': 0.98,
+}
+
+
 def mujoco(
     env: str, define: Callable[..., AttrDict] = ppo, **settings: Any
 ) -> AttrDict:
@@ -95,46 +124,25 @@ def debug() -> AttrDict:
 
 def pendulum() -> AttrDict:
     return ppo(
-        env='Pendulum-v1',
-        max_length=200,
-        num_agents=16,
+        **PENDULUM,
         steps=200_000,
-        update_every=128,
-        eval_every=20_000,
-        eval_episodes=20,
-        discount=0.95,
         learning_rate=1e-3,
         learning_rate_schedule='linear',
     )
 
 
 def pendulum_trpo() -> AttrDict:
-    return trpo(
-        env='Pendulum-v1',
-        max_length=200,
-        num_agents=16,
-        steps=200_000,
-        update_every=128,
-        eval_every=20_000,
-        eval_episodes=20,
-        discount=0.95,
-    )
+    return trpo(**PENDULUM, steps=200_000)
 
 
 def pendulum_npg() -> AttrDict:
-    return pendulum_trpo().copy(line_search=False)
+    return npg(**PENDULUM, steps=200_000)
 
 
 def pendulum_acktr() -> AttrDict:
     return acktr(
-        env='Pendulum-v1',
-        max_length=200,
-        num_agents=16,
+        **PENDULUM,
         steps=200_000,
-        update_every=128,
-        eval_every=20_000,
-        eval_episodes=20,
-        discount=0.95,
         learning_rate_schedule='linear',
         kl_target=0.02,
         kl_clip=0.03,
@@ -142,33 +150,20 @@ def pendulum_acktr() -> AttrDict:
 
 
 def pendulum_gail() -> AttrDict:
-    return gail(
-        env='Pendulum-v1',
-        max_length=200,
-        num_agents=16,
-        steps=500_000,
-        update_every=128,
-        eval_every=50_000,
-        eval_episodes=20,
-        discount=0.95,
-    )
+    return gail(**PENDULUM, steps=500_000)
 
 
 def pendulum_cloning() -> AttrDict:
-    return behaviour_cloning(
-        env='Pendulum-v1', max_length=200, steps=40_000, eval_every=8_000
-    )
+    return behaviour_cloning(**PENDULUM, steps=100_000)
 
 
 def cartpole() -> AttrDict:
     return ppo(
-        env='CartPole-v1',
-        max_length=500,
+        **CARTPOLE,
         steps=100_000,
         update_every=128,
         batch_size=256,
         eval_every=5_000,
-        discount=0.98,
         learning_rate=1e-3,
         learning_rate_schedule='linear',
     )
@@ -176,56 +171,34 @@ def cartpole() -> AttrDict:
 
 def cartpole_reinforce() -> AttrDict:
     return reinforce(
-        env='CartPole-v1',
-        max_length=500,
+        **CARTPOLE,
         steps=500_000,
         update_every=64,
         eval_every=25_000,
-        discount=0.98,
         learning_rate=5e-3,
         learning_rate_schedule='linear',
     )
 
 
 def cartpole_trpo() -> AttrDict:
-    return trpo(
-        env='CartPole-v1',
-        max_length=500,
-        steps=100_000,
-        eval_every=10_000,
-        discount=0.98,
-    )
+    return trpo(**CARTPOLE, steps=100_000, eval_every=10_000)
 
 
 def cartpole_npg() -> AttrDict:
-    return cartpole_trpo().copy(line_search=False)
+    return npg(**CARTPOLE, steps=100_000, eval_every=10_000)
 
 
 def cartpole_acktr() -> AttrDict:
-    return acktr(
-        env='CartPole-v1',
-        max_length=500,
-        steps=100_000,
-        eval_every=10_000,
-        discount=0.98,
-    )
+    return acktr(**CARTPOLE, steps=100_000, eval_every=10_000)
 
 
 def cartpole_gail() -> AttrDict:
     """Needs --set demonstrations=FILE, as do others that learn from some."""
-    return gail(
-        env='CartPole-v1',
-        max_length=500,
-        steps=200_000,
-        eval_every=20_000,
-        discount=0.98,
-    )
+    return gail(**CARTPOLE, steps=200_000, eval_every=20_000)
 
 
 def cartpole_cloning() -> AttrDict:
-    return behaviour_cloning(
-        env='CartPole-v1', max_length=500, steps=40_000, eval_every=8_000
-    )
+    return behaviour_cloning(**CARTPOLE, steps=40_000, eval_every=8_000)
 
 
 def acrobot() -> AttrDict:
@@ -271,7 +244,7 @@ def walker() -> AttrDict:
 
 
 def hopper() -> AttrDict:
-    return mujoco('Hopper-v5', discount=0.995)
+    return mujoco(**HOPPER)
 
 
 def ant() -> AttrDict:
@@ -279,9 +252,7 @@ def ant() -> AttrDict:
 
 
 def swimmer() -> AttrDict:
-    return mujoco(
-        'Swimmer-v5', num_agents=8, update_every=1024, discount=0.9999
-    )
+    return mujoco(**SWIMMER)
 
 
 def humanoid() -> AttrDict:
@@ -296,12 +267,7 @@ def humanoid() -> AttrDict:
 
 
 def inverted_double_pendulum() -> AttrDict:
-    return mujoco(
-        'InvertedDoublePendulum-v5',
-        normalize_reward=False,
-        discount=0.98,
-        learning_rate=1e-4,
-    )
+    return mujoco(**DOUBLE_PENDULUM, learning_rate=1e-4)
 
 
 def cheetah_trpo() -> AttrDict:
@@ -309,51 +275,35 @@ def cheetah_trpo() -> AttrDict:
 
 
 def hopper_trpo() -> AttrDict:
-    return mujoco('Hopper-v5', trpo, discount=0.995)
+    return mujoco(**HOPPER, define=trpo)
 
 
 def walker_trpo() -> AttrDict:
-    return mujoco('Walker2d-v5', trpo)
+    return mujoco('Walker2d-v5', trpo, kl_target=0.02)
 
 
 def ant_trpo() -> AttrDict:
-    return mujoco('Ant-v5', trpo)
+    return mujoco('Ant-v5', trpo, init_std=0.3, kl_target=0.02)
 
 
 def swimmer_trpo() -> AttrDict:
-    return mujoco(
-        'Swimmer-v5', trpo, num_agents=8, update_every=1024, discount=0.9999
-    )
+    return mujoco(**SWIMMER, define=trpo)
 
 
 def inverted_double_pendulum_trpo() -> AttrDict:
-    return mujoco(
-        'InvertedDoublePendulum-v5', trpo, normalize_reward=False, discount=0.98
-    )
+    return mujoco(**DOUBLE_PENDULUM, define=trpo)
 
 
 def cheetah_npg() -> AttrDict:
-    return cheetah_trpo().copy(line_search=False)
+    return mujoco('HalfCheetah-v5', npg)
 
 
 def hopper_npg() -> AttrDict:
-    return hopper_trpo().copy(line_search=False)
+    return mujoco(**HOPPER, define=npg)
 
 
 def walker_npg() -> AttrDict:
-    return walker_trpo().copy(line_search=False)
-
-
-def ant_npg() -> AttrDict:
-    return ant_trpo().copy(line_search=False)
-
-
-def swimmer_npg() -> AttrDict:
-    return swimmer_trpo().copy(line_search=False)
-
-
-def inverted_double_pendulum_npg() -> AttrDict:
-    return inverted_double_pendulum_trpo().copy(line_search=False)
+    return mujoco('Walker2d-v5', npg, kl_target=0.02)
 
 
 def cheetah_acktr() -> AttrDict:
@@ -361,101 +311,23 @@ def cheetah_acktr() -> AttrDict:
 
 
 def hopper_acktr() -> AttrDict:
-    return mujoco('Hopper-v5', acktr, discount=0.995)
+    return mujoco(**HOPPER, define=acktr)
 
 
 def walker_acktr() -> AttrDict:
     return mujoco('Walker2d-v5', acktr)
 
 
-def ant_acktr() -> AttrDict:
-    return mujoco('Ant-v5', acktr)
-
-
-def swimmer_acktr() -> AttrDict:
-    return mujoco(
-        'Swimmer-v5', acktr, num_agents=8, update_every=1024, discount=0.9999
-    )
-
-
-def inverted_double_pendulum_acktr() -> AttrDict:
-    return mujoco(
-        'InvertedDoublePendulum-v5',
-        acktr,
-        normalize_reward=False,
-        discount=0.98,
-    )
-
-
-def cheetah_reinforce() -> AttrDict:
-    return mujoco(
-        'HalfCheetah-v5',
-        reinforce,
-        steps=3_000_000,
-        eval_every=300_000,
-        learning_rate=1e-3,
-    )
-
-
 def cheetah_gail() -> AttrDict:
-    return mujoco(
-        'HalfCheetah-v5',
-        gail,
-        steps=2_000_000,
-        eval_every=200_000,
-        demonstration_every=20,
-    )
-
-
-def cheetah_cloning() -> AttrDict:
-    return mujoco(
-        'HalfCheetah-v5',
-        behaviour_cloning,
-        steps=100_000,
-        eval_every=20_000,
-        demonstration_every=20,
-    )
+    return mujoco('HalfCheetah-v5', gail, demonstration_every=20)
 
 
 def hopper_gail() -> AttrDict:
-    return mujoco(
-        'Hopper-v5',
-        gail,
-        discount=0.995,
-        steps=2_000_000,
-        eval_every=200_000,
-        demonstration_every=20,
-    )
-
-
-def hopper_cloning() -> AttrDict:
-    return mujoco(
-        'Hopper-v5',
-        behaviour_cloning,
-        steps=100_000,
-        eval_every=20_000,
-        demonstration_every=20,
-    )
+    return mujoco(**HOPPER, define=gail, demonstration_every=20)
 
 
 def walker_gail() -> AttrDict:
-    return mujoco(
-        'Walker2d-v5',
-        gail,
-        steps=2_000_000,
-        eval_every=200_000,
-        demonstration_every=20,
-    )
-
-
-def walker_cloning() -> AttrDict:
-    return mujoco(
-        'Walker2d-v5',
-        behaviour_cloning,
-        steps=100_000,
-        eval_every=20_000,
-        demonstration_every=20,
-    )
+    return mujoco('Walker2d-v5', gail, demonstration_every=20)
 
 
 def native(config: AttrDict, **settings: Any) -> AttrDict:
