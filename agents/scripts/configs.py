@@ -107,6 +107,19 @@ def mujoco(
     return define(env=env, **{**defaults, **settings})
 
 
+def mujoco_trpo(
+    env: str, define: Callable[..., AttrDict] = trpo, **settings: Any
+) -> AttrDict:
+    """The same for algorithms that take one step a rollout."""
+    defaults = {
+        'num_agents': 8,
+        'update_every': 256,
+        'learning_rate_schedule': 'constant',
+        'kl_target': 0.02,
+    }
+    return mujoco(env, define, **{**defaults, **settings})
+
+
 def debug() -> AttrDict:
     """Runs in seconds, to see whether everything works."""
     return ppo(
@@ -271,39 +284,39 @@ def inverted_double_pendulum() -> AttrDict:
 
 
 def cheetah_trpo() -> AttrDict:
-    return mujoco('HalfCheetah-v5', trpo)
+    return mujoco_trpo('HalfCheetah-v5')
 
 
 def hopper_trpo() -> AttrDict:
-    return mujoco(**HOPPER, define=trpo)
+    return mujoco_trpo(**HOPPER)
 
 
 def walker_trpo() -> AttrDict:
-    return mujoco('Walker2d-v5', trpo, kl_target=0.02)
+    return mujoco_trpo('Walker2d-v5')
 
 
 def ant_trpo() -> AttrDict:
-    return mujoco('Ant-v5', trpo, init_std=0.3, kl_target=0.02)
+    return mujoco_trpo('Ant-v5', init_std=0.3)
 
 
 def swimmer_trpo() -> AttrDict:
-    return mujoco(**SWIMMER, define=trpo)
+    return mujoco_trpo(**SWIMMER)
 
 
 def inverted_double_pendulum_trpo() -> AttrDict:
-    return mujoco(**DOUBLE_PENDULUM, define=trpo)
+    return mujoco_trpo(**DOUBLE_PENDULUM)
 
 
 def cheetah_npg() -> AttrDict:
-    return mujoco('HalfCheetah-v5', npg)
+    return mujoco_trpo('HalfCheetah-v5', npg)
 
 
 def hopper_npg() -> AttrDict:
-    return mujoco(**HOPPER, define=npg)
+    return mujoco_trpo(**HOPPER, define=npg)
 
 
 def walker_npg() -> AttrDict:
-    return mujoco('Walker2d-v5', npg, kl_target=0.02)
+    return mujoco_trpo('Walker2d-v5', npg)
 
 
 def cheetah_acktr() -> AttrDict:
@@ -319,15 +332,15 @@ def walker_acktr() -> AttrDict:
 
 
 def cheetah_gail() -> AttrDict:
-    return mujoco('HalfCheetah-v5', gail, demonstration_every=20)
+    return mujoco_trpo('HalfCheetah-v5', gail, demonstration_every=20)
 
 
 def hopper_gail() -> AttrDict:
-    return mujoco(**HOPPER, define=gail, demonstration_every=20)
+    return mujoco_trpo(**HOPPER, define=gail, demonstration_every=20)
 
 
 def walker_gail() -> AttrDict:
-    return mujoco('Walker2d-v5', gail, demonstration_every=20)
+    return mujoco_trpo('Walker2d-v5', gail, demonstration_every=20)
 
 
 def native(config: AttrDict, **settings: Any) -> AttrDict:
