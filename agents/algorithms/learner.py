@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from agents.parts import returns
+from agents.parts import returns, sequences
+from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import tf
@@ -49,6 +50,24 @@ class Learner(tf.Module):
     def transient(self) -> list[Any]:
         """Variables that a checkpoint does without."""
         return []
+
+
+def define_steps(
+    rollout: Rollout, config: AttrDict, ranks: Communicator = ALONE
+) -> dict[str, Any]:
+    """What a policy is improved by, for `sequences.to_rows`."""
+    return {
+        'inputs': rollout.inputs,
+        'begins': rollout.begins,
+        'action': rollout.action,
+        'advantage': scale_advantage(rollout, config, ranks),
+    }
+
+
+def apply_to_rows(policy: Policy, rows: Any) -> tuple[dict[str, Any], Any]:
+    """The steps that rows are, and the distributions of a policy for them."""
+    steps, before = sequences.from_rows(policy.network, rows)
+    return steps, policy.unroll(steps['inputs'], steps['begins'], before)
 
 
 def scale_advantage(

@@ -4,7 +4,7 @@ from typing import Any
 
 from agents.algorithms import pieces, sizes
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import Learner, scale_advantage
+from agents.algorithms.learner import Learner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
 from agents.algorithms.reinforce.reinforce import score_loss
 from agents.parts import critic, sequences
@@ -71,10 +71,7 @@ class NaturalLearner(Learner):
         network = self._policy.network
         old = self._policy.unroll(rollout.inputs, rollout.begins, rollout.state)
         steps = {
-            'inputs': rollout.inputs,
-            'begins': rollout.begins,
-            'action': rollout.action,
-            'advantage': scale_advantage(rollout, self._config, self._ranks),
+            **define_steps(rollout, self._config, self._ranks),
             # What the policy might have done, for its curvature.
             'sampled': old.sample(key),
         }
@@ -101,8 +98,7 @@ class NaturalLearner(Learner):
         return self.optimizer.summary('policy')
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
-        steps, before = sequences.from_rows(self._policy.network, rows)
-        policy = self._policy.unroll(steps['inputs'], steps['begins'], before)
+        steps, policy = apply_to_rows(self._policy, rows)
         score = score_loss(policy.log_prob(steps['action']), steps['advantage'])
         entropy = tf.reduce_mean(policy.entropy())
         return {

@@ -4,7 +4,7 @@ from typing import Any
 
 from agents.algorithms import pieces, sizes
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import Learner, scale_advantage
+from agents.algorithms.learner import Learner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
 from agents.algorithms.ppo import losses
 from agents.parts import distributions, minibatches, sequences
@@ -62,10 +62,7 @@ class ProximalLearner(Learner):
         config, network = self._config, self._policy.network
         old = self._apply_policy(rollout)
         steps = {
-            'inputs': rollout.inputs,
-            'begins': rollout.begins,
-            'action': rollout.action,
-            'advantage': scale_advantage(rollout, config, self._ranks),
+            **define_steps(rollout, config, self._ranks),
             'old_log_prob': old.log_prob(rollout.action),
         }
         if config.surrogate == 'penalty':
@@ -113,8 +110,7 @@ class ProximalLearner(Learner):
         )
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
-        steps, before = sequences.from_rows(self._policy.network, rows)
-        new = self._policy.unroll(steps['inputs'], steps['begins'], before)
+        steps, new = apply_to_rows(self._policy, rows)
         log_ratio = new.log_prob(steps['action']) - steps['old_log_prob']
         ratio = tf.exp(log_ratio)
         loss = self._surrogate(steps, new, ratio)

@@ -4,7 +4,7 @@ from typing import Any
 
 from agents.algorithms import pieces, sizes
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import Learner, scale_advantage
+from agents.algorithms.learner import Learner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
 from agents.parts import sequences
 from agents.parts.policy import Policy
@@ -52,12 +52,7 @@ class ScoreLearner(Learner):
         self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         network = self._policy.network
-        steps = {
-            'inputs': rollout.inputs,
-            'begins': rollout.begins,
-            'action': rollout.action,
-            'advantage': scale_advantage(rollout, self._config, self._ranks),
-        }
+        steps = define_steps(rollout, self._config, self._ranks)
         metrics = self.optimizer.minimize(
             self._loss,
             sequences.to_rows(network, steps, rollout.state),
@@ -73,8 +68,7 @@ class ScoreLearner(Learner):
         return self.optimizer.summary('policy')
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
-        steps, before = sequences.from_rows(self._policy.network, rows)
-        policy = self._policy.unroll(steps['inputs'], steps['begins'], before)
+        steps, policy = apply_to_rows(self._policy, rows)
         score = score_loss(policy.log_prob(steps['action']), steps['advantage'])
         entropy = tf.reduce_mean(policy.entropy())
         loss = score - self._config.entropy_bonus * entropy

@@ -4,7 +4,7 @@ from typing import Any
 
 from agents.algorithms import pieces, sizes
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import Learner, scale_advantage
+from agents.algorithms.learner import Learner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
 from agents.parts import conjugate, gradients, sequences
 from agents.parts.flat import Weights
@@ -92,10 +92,7 @@ class TrustRegionLearner(Learner):
         """What is known of each step, to be measured again and again."""
         old = self._policy.unroll(rollout.inputs, rollout.begins, rollout.state)
         steps = {
-            'inputs': rollout.inputs,
-            'begins': rollout.begins,
-            'action': rollout.action,
-            'advantage': scale_advantage(rollout, self._config, self._ranks),
+            **define_steps(rollout, self._config, self._ranks),
             'old': old,
             'old_log_prob': old.log_prob(rollout.action),
         }
@@ -182,7 +179,7 @@ class TrustRegionLearner(Learner):
         )
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
-        steps, new = self._apply_policy(rows)
+        steps, new = apply_to_rows(self._policy, rows)
         log_ratio = new.log_prob(steps['action']) - steps['old_log_prob']
         surrogate = tf.reduce_mean(tf.exp(log_ratio) * steps['advantage'])
         entropy = tf.reduce_mean(new.entropy())
@@ -195,10 +192,5 @@ class TrustRegionLearner(Learner):
 
     def _divergence(self, rows: Any) -> tf.Tensor:
         """The mean KL(old ‖ new), whose Hessian is the Fisher matrix."""
-        steps, new = self._apply_policy(rows)
+        steps, new = apply_to_rows(self._policy, rows)
         return tf.reduce_mean(steps['old'].kl(new))
-
-    def _apply_policy(self, rows: Any) -> tuple[Any, Any]:
-        steps, before = sequences.from_rows(self._policy.network, rows)
-        new = self._policy.unroll(steps['inputs'], steps['begins'], before)
-        return steps, new
