@@ -7,9 +7,7 @@ See `agents.tools.runs.demonstrations` for what the file holds.
 """
 
 import argparse
-import contextlib
 import pathlib
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -21,16 +19,13 @@ if __name__ == '__main__':  # Before what takes long to import.
 
 import numpy as np
 
-import agents
-from agents import tools
 from agents.scripts import (
     config_file,
     config_names,
-    console,
-    env_setup,
     interrupts,
     options,
     overrides,
+    playing,
 )
 from agents.tools import errors, nested
 from agents.tools.attr_dict import AttrDict
@@ -75,20 +70,15 @@ def record(
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
     num_agents = min(num_episodes, MOST_AGENTS)
-    envs = env_setup.start(
-        env_setup.constructor(changed),
+    with playing.opened(
+        logdir,
+        config,
+        changed,
         num_agents,
-        # Workers have no TensorFlow, which native environments need.
-        env_processes and not env_setup.is_native(changed),
-        changed.num_workers,
-        (changed.seed, env_setup.VIDEO),
-        changed.worker_timeout,
-    )
-    batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
-    # Libraries may swallow the exception that a signal raises, but not this.
-    (signals or interrupts.Interrupts()).call(batch_env.cancel)
-    with contextlib.closing(batch_env):
-        policy = agents.load(logdir, config, checkpoint, num_agents)
+        checkpoint,
+        env_processes,
+        signals,
+    ) as (batch_env, policy):
         played = _play(batch_env, policy, num_episodes, deterministic)
         spaces = batch_env.observation_space, batch_env.action_space
     demonstrations.write(file, played, *spaces)
@@ -128,32 +118,25 @@ def _play(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
-    with interrupts.Interrupts() as signals:
-        try:
-            config = None
-            if given.config:
-                config = config_names.find_config(given.config)()
-            played = record(
-                given.logdir,
-                given.outfile,
-                given.num_episodes,
-                given.checkpoint,
-                config,
-                not given.sample,
-                given.env_processes,
-                given.set,
-                signals,
-            )
-            _tell(given.outfile, played)
-        except (Exception, KeyboardInterrupt) as error:
-            # What is interrupted may raise anything, such as a pipe's error.
-            if signals.signal or isinstance(error, KeyboardInterrupt):
-                return 128 + (signals.signal or signal.SIGINT)
-            if not isinstance(error, errors.UserError):
-                raise
-            console.complain(str(error))
-            return 1
-    return 0
+
+    def command(signals: interrupts.Interrupts) -> None:
+        config = (
+            config_names.find_config(given.config)() if given.config else None
+        )
+        played = record(
+            given.logdir,
+            given.outfile,
+            given.num_episodes,
+            given.checkpoint,
+            config,
+            not given.sample,
+            given.env_processes,
+            given.set,
+            signals,
+        )
+        _tell(given.outfile, played)
+
+    return playing.run(command)
 
 
 def _tell(outfile: str, played: Demonstrations) -> None:

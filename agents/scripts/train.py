@@ -514,7 +514,11 @@ def _last_checkpoint(directory: pathlib.Path | None) -> int | None:
 
 def _title(config: AttrDict) -> str:
     env = getattr(config.env, '__name__', config.env)
-    return f'{config.algorithm.upper()} on {env}'
+    title = f'{config.algorithm.upper().replace("_", " ")} on {env}'
+    if config.demonstrations is None:
+        return title
+    shown = settings_text.format_value(config.demonstrations)
+    return f'{title}, as shown in {shown}'
 
 
 if __name__ == '__main__':

@@ -8,7 +8,6 @@ import contextlib
 import io
 import math
 import pathlib
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,16 +20,13 @@ if __name__ == '__main__':  # Before what takes long to import.
 import imageio_ffmpeg
 import numpy as np
 
-import agents
-from agents import tools
 from agents.scripts import (
     config_file,
     config_names,
-    console,
-    env_setup,
     interrupts,
     options,
     overrides,
+    playing,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -88,20 +84,16 @@ def visualize(
     plot(logdir, outdir / CURVE)
     made = [shown / CURVE]
     print(made[0], flush=True)
-    envs = env_setup.start(
-        env_setup.constructor(changed, render_mode='rgb_array'),
+    with playing.opened(
+        logdir,
+        config,
+        changed,
         num_agents,
-        # Workers have no TensorFlow, which native environments need.
-        env_processes and not env_setup.is_native(changed),
-        changed.num_workers,
-        (changed.seed, env_setup.VIDEO),
-        changed.worker_timeout,
-    )
-    batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
-    # Libraries may swallow the exception that a signal raises, but not this.
-    (signals or interrupts.Interrupts()).call(batch_env.cancel)
-    with contextlib.closing(batch_env):
-        policy = agents.load(logdir, config, checkpoint, num_agents)
+        checkpoint,
+        env_processes,
+        signals,
+        render_mode='rgb_array',
+    ) as (batch_env, policy):
         for file, score in _play(batch_env, policy, outdir, num_episodes):
             made.append(shown / file.name)
             print(f'{made[-1]}  score {score:.1f}')
@@ -273,31 +265,24 @@ def _discard() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
-    with interrupts.Interrupts() as signals:
-        try:
-            config = None
-            if given.config:
-                config = config_names.find_config(given.config)()
-            visualize(
-                given.logdir,
-                given.outdir or given.logdir,
-                given.num_agents,
-                given.num_episodes,
-                given.checkpoint,
-                config,
-                given.env_processes,
-                given.set,
-                signals,
-            )
-        except (Exception, KeyboardInterrupt) as error:
-            # What is interrupted may raise anything, such as a pipe's error.
-            if signals.signal or isinstance(error, KeyboardInterrupt):
-                return 128 + (signals.signal or signal.SIGINT)
-            if not isinstance(error, errors.UserError):
-                raise
-            console.complain(str(error))
-            return 1
-    return 0
+
+    def command(signals: interrupts.Interrupts) -> None:
+        config = (
+            config_names.find_config(given.config)() if given.config else None
+        )
+        visualize(
+            given.logdir,
+            given.outdir or given.logdir,
+            given.num_agents,
+            given.num_episodes,
+            given.checkpoint,
+            config,
+            given.env_processes,
+            given.set,
+            signals,
+        )
+
+    return playing.run(command)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -1,0 +1,68 @@
+"""What the commands share that play the policy of a run."""
+
+import contextlib
+import pathlib
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import agents
+from agents import tools
+from agents.scripts import console, env_setup, interrupts
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+
+@contextlib.contextmanager
+def opened(
+    logdir: pathlib.Path,
+    config: AttrDict,
+    changed: AttrDict,
+    num_agents: int,
+    checkpoint: int | None = None,
+    env_processes: bool = True,
+    signals: interrupts.Interrupts | None = None,
+    render_mode: str | None = None,
+) -> Iterator[tuple[Any, Any]]:
+    """The environments of a run and its policy, for as many agents.
+
+    Args:
+        logdir: Directory of the run.
+        config: Its settings.
+        changed: The settings that environments are made by.
+        num_agents: How many environments.
+        checkpoint: Training step of a checkpoint, by default the last.
+        env_processes: Whether environments have processes of their own.
+        signals: Where signals are heard, by default nowhere.
+        render_mode: What environments are asked for, if they are to be seen.
+    """
+    envs = env_setup.start(
+        env_setup.constructor(changed, render_mode),
+        num_agents,
+        # Workers have no TensorFlow, which native environments need.
+        env_processes and not env_setup.is_native(changed),
+        changed.num_workers,
+        (changed.seed, env_setup.VIDEO),
+        changed.worker_timeout,
+    )
+    batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
+    # Libraries may swallow the exception that a signal raises, but not this.
+    (signals or interrupts.Interrupts()).call(batch_env.cancel)
+    with contextlib.closing(batch_env):
+        yield batch_env, agents.load(logdir, config, checkpoint, num_agents)
+
+
+def run(command: Callable[[interrupts.Interrupts], None]) -> int:
+    """Run a command; returns its exit code, with one line for a mistake."""
+    with interrupts.Interrupts() as signals:
+        try:
+            command(signals)
+        except (Exception, KeyboardInterrupt) as error:
+            # What is interrupted may raise anything, such as a pipe's error.
+            if signals.signal or isinstance(error, KeyboardInterrupt):
+                return 128 + (signals.signal or signal.SIGINT)
+            if not isinstance(error, errors.UserError):
+                raise
+            console.complain(str(error))
+            return 1
+    return 0
