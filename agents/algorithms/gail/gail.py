@@ -62,7 +62,7 @@ class GAIL(Algorithm):
         self._seed = tf.Variable(config.seed % 2**31, trainable=False)
         self._updates = tf.Variable(0, trainable=False)
         # Ends of the policy's episodes and its steps, of which the last ones
-        # count most. Begun with those of the expert.
+        # count most.
         self._ends = tf.Variable(0.0, trainable=False)
         self._steps = tf.Variable(0.0, trainable=False)
         self._log = state.variables(dict.fromkeys(LOGGED, tf.zeros(())))
@@ -114,9 +114,9 @@ class GAIL(Algorithm):
 
     @compiled
     def _clone_once(self, cloner: Cloner) -> None:
-        """Begin with a policy that acts as was shown, after the first update.
+        """Let the policy act as was shown, once, after the first update.
 
-        What that learnt is lost, but for statistics of the observations.
+        By then there are statistics of the observations.
         """
         count = self._config.clone_steps
         key = random.key(self._seed, 'clone', 0)
