@@ -65,9 +65,10 @@ def require_weights(config: Mapping[str, Any]) -> None:
     count = count_weights(config)
     if count > MAX_WEIGHTS:
         raise errors.ConfigError(
-            f'Networks of policy_layers={config["policy_layers"]} and '
-            f'value_layers={config["value_layers"]} have {count:,} weights or '
-            f'more; there may be {MAX_WEIGHTS:,}.'
+            f'Networks of policy_layers={config["policy_layers"]}, '
+            f'value_layers={config["value_layers"]} and discriminator_layers='
+            f'{config["discriminator_layers"]} have {count:,} weights or more; '
+            f'there may be {MAX_WEIGHTS:,}.'
         )
 
 
@@ -85,6 +86,9 @@ def count_weights(config: Mapping[str, Any]) -> int:
             # A gate for each of three purposes sees the input and the memory.
             units = config['recurrent_units']
             total += 3 * units * (units + (layers[-1] if layers else 0))
+    if config['rewards'] != 'environment':
+        pairs = itertools.pairwise(config['discriminator_layers'])
+        total += sum(map(math.prod, pairs))
     return total
 
 

@@ -65,3 +65,6 @@ def test_weights_between_layers_are_counted_by_hand():
     )
     # Gates of the policy's memory see 3 units and 11, those of the value 11.
     assert sizes.count_weights(recurrent) == 50 + 33 * (3 + 11) + 33 * 11
+    judge = {'discriminator_layers': [4, 6, 2], **layers}
+    assert sizes.count_weights(configs.ppo(**judge)) == 50
+    assert sizes.count_weights(configs.gail('ppo', **judge)) == 50 + 24 + 12
