@@ -35,7 +35,12 @@ setuptools.setup(
     ],
     extras_require={
         'mujoco': MUJOCO,
-        'bench': [*MUJOCO, 'stable-baselines3>=2.3,<3', 'sbx-rl>=0.20,<1'],
+        'bench': [
+            *MUJOCO,
+            'stable-baselines3>=2.3,<3',
+            'sb3-contrib>=2.3,<3',
+            'sbx-rl>=0.20,<1',
+        ],
         'test': [
             *MUJOCO,
             'mypy>=1.11,<3',

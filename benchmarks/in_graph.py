@@ -15,12 +15,12 @@ import re
 import resource
 import shlex
 import subprocess
-import sys
 import time
 
 from agents import configs
 from agents.scripts import plan, utility
 from agents.tools.attr_dict import AttrDict
+from benchmarks import alone
 
 AGENTS = 4, 64, 1024, 8192
 STEPS = 128
@@ -72,13 +72,6 @@ def measure(agents: int) -> dict[str, float]:
     return {'rate': best, 'compile': compiled, 'bytes': peak}
 
 
-def _alone(agents: int) -> dict[str, float]:
-    """Measure in a process of its own."""
-    command = [sys.executable, '-m', __spec__.name, '--only', str(agents)]
-    output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-    return json.loads(output.splitlines()[-1])
-
-
 def _peer(command: str, agents: int) -> float:
     output = subprocess.run(
         shlex.split(command.format(agents=agents)),
@@ -104,7 +97,7 @@ def main() -> None:
         print(json.dumps(measure(options.only)))
         return
     for agents in options.agents:
-        ours = _alone(agents)
+        ours = alone.run(__spec__.name, agents)
         print(
             f'{agents:5} agents  {ours["rate"]:10,.0f} steps/s  first call '
             f'{ours["compile"]:.1f} s  memory {ours["bytes"] / 1e6:,.0f} MB',

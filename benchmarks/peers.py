@@ -7,6 +7,7 @@ installed:
     python -m benchmarks.peers sb3 HalfCheetah-v5 8 256 64 64
 """
 
+import importlib
 import importlib.util
 import json
 import os
@@ -21,6 +22,13 @@ import gymnasium as gym
 ENV = 'HalfCheetah-v5'
 STEPS = 40_000
 STEPPING_SECONDS = 3.0
+
+# The module of a peer and its algorithm.
+PEERS = {
+    'sb3': ('stable_baselines3', 'PPO'),
+    'sbx': ('sbx', 'PPO'),
+    'sb3_contrib': ('sb3_contrib', 'TRPO'),
+}
 
 
 class Training(NamedTuple):
@@ -42,20 +50,19 @@ class Training(NamedTuple):
 
 
 def training(library: str, task: Training) -> float:
-    """Training steps per second of PPO with the library's own defaults."""
-    if library == 'sb3':
-        import stable_baselines3 as peer
+    """Training steps per second with the library's own defaults."""
+    module, algorithm = PEERS[library]
+    peer = getattr(importlib.import_module(module), algorithm)
+    if library != 'sbx':
         import torch
 
         # More than one makes small networks slower.
         torch.set_num_threads(1 if task.units < 128 else os.cpu_count() or 1)
-    else:
-        import sbx as peer
     from stable_baselines3.common import env_util
 
     env = env_util.make_vec_env(task.env, task.agents, seed=0)
     units = [task.units] * 2
-    model = peer.PPO(
+    model = peer(
         'MlpPolicy',
         env,
         n_steps=task.steps,
@@ -119,9 +126,8 @@ def result(process: subprocess.Popen) -> float | None:
 def main(arguments: Sequence[str]) -> None:
     gym.logger.min_level = gym.logger.ERROR
     name, *numbers = arguments
-    if name in ('sb3', 'sbx'):
-        module = {'sb3': 'stable_baselines3', 'sbx': 'sbx'}[name]
-        installed = importlib.util.find_spec(module) is not None
+    if name in PEERS:
+        installed = importlib.util.find_spec(PEERS[name][0]) is not None
         task = Training(numbers[0], *map(int, numbers[1:]))
         rate = training(name, task) if installed else None
     elif name == 'stepping':

@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ from agents import configs
 from agents.scripts import env_setup
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.batch_env import BatchEnv
-from benchmarks import peers
+from benchmarks import alone, peers
 
 TRAININGS = (
     peers.Training(peers.ENV, 8, 256, 64, 64),
@@ -39,7 +38,7 @@ REPEATS = 3
 ACTIONS = 64
 
 
-def config(task: peers.Training) -> AttrDict:
+def config_of(task: peers.Training) -> AttrDict:
     rollout = task.agents * task.steps
     return configs.ppo(
         env=task.env,
@@ -55,18 +54,21 @@ def config(task: peers.Training) -> AttrDict:
     )
 
 
-def train(task: peers.Training) -> dict[str, float]:
-    """Train; returns steps per second and the split of the time."""
+def train(config: AttrDict) -> dict[str, float]:
+    """Train; returns steps per second and the split of the time.
+
+    Of the last report, so that another has to be before it, for compilation.
+    """
     from agents.scripts.train import train
 
     with tempfile.TemporaryDirectory() as directory:
         reports = [
             score.report
-            for score in train(config(task), pathlib.Path(directory))
+            for score in train(config, pathlib.Path(directory))
             if score.report.phase == 'train'
         ]
     last = reports[-1]
-    rollout = task.agents * task.steps / last.steps_per_second
+    rollout = config.num_agents * config.update_every / last.steps_per_second
     environments_, update = (
         last.metrics[f'{name}_seconds'] / rollout for name in ('env', 'update')
     )
@@ -87,7 +89,7 @@ def stepping(agents: int) -> float:
 
     use_threads(1)
     task = peers.Training(peers.ENV, agents, 1, 1, 1)
-    constructor = env_setup.constructor(config(task))
+    constructor = env_setup.constructor(config_of(task))
     batch = BatchEnv(env_setup.start(constructor, agents))
     batch_env = tools.InGraphBatchEnv(batch)
     batch_env.reset()
@@ -113,16 +115,6 @@ def stepping(agents: int) -> float:
     return rate
 
 
-def alone(name: str, *arguments: object) -> dict[str, float]:
-    """Run one of the functions above in a process of its own."""
-    command = [sys.executable, '-m', __spec__.name, '--only', name]
-    command.extend(map(str, arguments))
-    result = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(result.stdout.splitlines()[-1])
-
-
 def compare_training(pythons: dict[str, str], repeats: int) -> None:
     for task in TRAININGS:
         print(
@@ -132,7 +124,7 @@ def compare_training(pythons: dict[str, str], repeats: int) -> None:
         # In turn, so that all of them have the machine in the same mood.
         found: dict[str, list] = {name: [] for name in ('agents', *pythons)}
         for _ in range(repeats):
-            found['agents'].append(alone('train', *task))
+            found['agents'].append(alone.run(__spec__.name, 'train', *task))
             for library, python in pythons.items():
                 process = peers.start(python, library, *task)
                 found[library].append(peers.result(process))
@@ -167,7 +159,8 @@ def compare_stepping() -> None:
     )
     for agents in (8, 32):
         ours = statistics.median(
-            alone('stepping', agents)['rate'] for _ in range(REPEATS)
+            alone.run(__spec__.name, 'stepping', agents)['rate']
+            for _ in range(REPEATS)
         )
         theirs = peers.result(peers.start(sys.executable, 'stepping', agents))
         print(
@@ -192,7 +185,7 @@ def main() -> None:
         name, *arguments = options.only
         if name == 'train':
             task = peers.Training(arguments[0], *map(int, arguments[1:]))
-            print(json.dumps(train(task)))
+            print(json.dumps(train(config_of(task))))
         else:
             print(json.dumps({'rate': stepping(*map(int, arguments))}))
         return

@@ -72,13 +72,14 @@ PENDULUM: dict[str, Any] = {
     'eval_episodes': 20,
     'discount': 0.95,
 }
-HOPPER: dict[str, Any] = {'env': 'Hopper-v5', 'discount': 0.995}
-SWIMMER: dict[str, Any] = {
-    'env': 'Swimmer-v5',
-    'num_agents': 8,
-    'update_every': 1024,
-    'discount': 0.9999,
+PENDULUM_STEP: dict[str, Any] = {
+    'steps': 400_000,
+    'learning_rate_schedule': 'linear',
+    'kl_target': 0.02,
+    'damping': 1.0,
 }
+HOPPER: dict[str, Any] = {'env': 'Hopper-v5', 'discount': 0.995}
+SWIMMER: dict[str, Any] = {'env': 'Swimmer-v5', 'discount': 0.9999}
 DOUBLE_PENDULUM: dict[str, Any] = {
     'env': 'InvertedDoublePendulum-v5',
     'normalize_reward': False,
@@ -145,11 +146,11 @@ def pendulum() -> AttrDict:
 
 
 def pendulum_trpo() -> AttrDict:
-    return trpo(**PENDULUM, steps=200_000)
+    return trpo(**PENDULUM, **PENDULUM_STEP)
 
 
 def pendulum_npg() -> AttrDict:
-    return npg(**PENDULUM, steps=200_000)
+    return npg(**PENDULUM, **PENDULUM_STEP)
 
 
 def pendulum_acktr() -> AttrDict:
@@ -265,7 +266,7 @@ def ant() -> AttrDict:
 
 
 def swimmer() -> AttrDict:
-    return mujoco(**SWIMMER)
+    return mujoco(**SWIMMER, num_agents=8, update_every=1024)
 
 
 def humanoid() -> AttrDict:
@@ -296,15 +297,28 @@ def walker_trpo() -> AttrDict:
 
 
 def ant_trpo() -> AttrDict:
-    return mujoco_trpo('Ant-v5', init_std=0.3)
+    return mujoco_trpo(
+        'Ant-v5',
+        gae_lambda=0.9,
+        init_std=0.3,
+        observ_clip=3.0,
+        kl_target=0.04,
+        damping=1.0,
+    )
 
 
 def swimmer_trpo() -> AttrDict:
-    return mujoco_trpo(**SWIMMER)
+    return mujoco_trpo(**SWIMMER, gae_lambda=0.99, init_std=1.0)
 
 
 def inverted_double_pendulum_trpo() -> AttrDict:
-    return mujoco_trpo(**DOUBLE_PENDULUM)
+    # Episodes that last say little; many rows, and smaller steps in the end.
+    return mujoco_trpo(
+        **DOUBLE_PENDULUM,
+        num_agents=16,
+        update_every=512,
+        learning_rate_schedule='linear',
+    )
 
 
 def cheetah_npg() -> AttrDict:
@@ -329,6 +343,16 @@ def hopper_acktr() -> AttrDict:
 
 def walker_acktr() -> AttrDict:
     return mujoco('Walker2d-v5', acktr)
+
+
+def cheetah_reinforce() -> AttrDict:
+    return mujoco(
+        'HalfCheetah-v5',
+        reinforce,
+        steps=3_000_000,
+        eval_every=300_000,
+        learning_rate=1e-3,
+    )
 
 
 def cheetah_gail() -> AttrDict:
