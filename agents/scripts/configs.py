@@ -121,6 +121,18 @@ def mujoco_trpo(
     return mujoco(env, define, **{**defaults, **settings})
 
 
+def mujoco_cloning(env: str, **settings: Any) -> AttrDict:
+    """The same demonstrations, without rewards of any kind."""
+    return mujoco(
+        env,
+        behaviour_cloning,
+        steps=200_000,
+        eval_every=20_000,
+        demonstration_every=20,
+        **settings,
+    )
+
+
 def debug() -> AttrDict:
     """Runs in seconds, to see whether everything works."""
     return ppo(
@@ -350,8 +362,10 @@ def cheetah_reinforce() -> AttrDict:
         'HalfCheetah-v5',
         reinforce,
         steps=3_000_000,
+        num_agents=8,
+        update_every=256,
         eval_every=300_000,
-        learning_rate=1e-3,
+        learning_rate=3e-3,
     )
 
 
@@ -365,6 +379,18 @@ def hopper_gail() -> AttrDict:
 
 def walker_gail() -> AttrDict:
     return mujoco_trpo('Walker2d-v5', gail, demonstration_every=20)
+
+
+def cheetah_cloning() -> AttrDict:
+    return mujoco_cloning('HalfCheetah-v5')
+
+
+def hopper_cloning() -> AttrDict:
+    return mujoco_cloning(**HOPPER)
+
+
+def walker_cloning() -> AttrDict:
+    return mujoco_cloning('Walker2d-v5')
 
 
 def native(config: AttrDict, **settings: Any) -> AttrDict:
