@@ -31,33 +31,38 @@ REPEATS = 3
 # 1024 steps, as its tuned settings have, or eight of 256.
 PEER_SETTINGS = {'fisher_every': 1, 'value_epochs': 10}
 ROLLOUTS = (2, 1024), (8, 256)
-UPDATES = 60
+
+# Steps of a training, and updates at least.
+STEPS, UPDATES = 120_000, 8
 
 
 def cheetah(algorithm: str, file: pathlib.Path) -> AttrDict:
     name = 'cheetah' if algorithm == 'ppo' else f'cheetah_{algorithm}'
     config = getattr(configs, name)()
-    return _timed(config, file, UPDATES)
+    return _timed(config, file)
 
 
 def cartpole(algorithm: str, agents: int, file: pathlib.Path) -> AttrDict:
     name = '' if algorithm == 'ppo' else f'_{algorithm}'
     config = getattr(configs, f'cartpole{name}_native')()
-    return _timed(config.copy(num_agents=agents), file, UPDATES)
+    return _timed(config.copy(num_agents=agents), file)
 
 
 def like_peer(agents: int, steps: int) -> AttrDict:
     config = configs.trpo(
         env=peers.ENV, num_agents=agents, update_every=steps, **PEER_SETTINGS
     )
-    return _timed(config, None, UPDATES)
+    return _timed(config)
 
 
-def _timed(config: AttrDict, file: pathlib.Path | None, updates: int) -> Any:
+def _timed(config: AttrDict, file: pathlib.Path | None = None) -> AttrDict:
     """As it is, for so long that half of it can be timed."""
-    rollout = config.num_agents * config.update_every
-    steps = updates * rollout
-    changes = {'steps': steps, 'eval_every': steps // 2, 'eval_episodes': 1}
+    steps = max(STEPS, UPDATES * config.num_agents * config.update_every)
+    changes: dict[str, Any] = {
+        'steps': steps,
+        'eval_every': steps // 2,
+        'eval_episodes': 1,
+    }
     if config.rewards != 'environment' or 'cloning' in config.algorithm:
         changes['demonstrations'] = str(file)
     return config.copy(**changes)
