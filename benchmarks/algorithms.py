@@ -15,10 +15,10 @@ import sys
 import tempfile
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from agents import configs
+from agents.scripts import env_setup
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import demonstrations
 from benchmarks import alone, peers, throughput
@@ -27,10 +27,16 @@ ALGORITHMS = 'ppo', 'reinforce', 'trpo', 'npg', 'acktr', 'gail', 'cloning'
 AGENTS = 64, 1024
 REPEATS = 3
 
-# What sb3-contrib has where agents has other settings; and two environments of
-# 1024 steps, as its tuned settings have, or eight of 256.
-PEER_SETTINGS = {'fisher_every': 1, 'value_epochs': 10}
-ROLLOUTS = (2, 1024), (8, 256)
+# Settings of sb3-contrib where agents has others, by the peer: its defaults,
+# with its one environment and with eight, and as they are tuned.
+DEFAULTS = {'fisher_every': 1, 'value_epochs': 10}
+TUNED = {'fisher_every': 1, 'conjugate_steps': 25, 'kl_target': 0.04}
+PEERS: dict[str, dict[str, Any]] = {'sb3_contrib': DEFAULTS, 'sb3_zoo': TUNED}
+ROLLOUTS = (
+    ('sb3_contrib', 1, 2048),
+    ('sb3_zoo', 2, 1024),
+    ('sb3_contrib', 8, 256),
+)
 
 # Steps of a training, and updates at least.
 STEPS, UPDATES = 120_000, 8
@@ -48,9 +54,9 @@ def cartpole(algorithm: str, agents: int, file: pathlib.Path) -> AttrDict:
     return _timed(config.copy(num_agents=agents), file)
 
 
-def like_peer(agents: int, steps: int) -> AttrDict:
+def like_peer(peer: str, agents: int, steps: int) -> AttrDict:
     config = configs.trpo(
-        env=peers.ENV, num_agents=agents, update_every=steps, **PEER_SETTINGS
+        env=peers.ENV, num_agents=agents, update_every=steps, **PEERS[peer]
     )
     return _timed(config)
 
@@ -70,7 +76,7 @@ def _timed(config: AttrDict, file: pathlib.Path | None = None) -> AttrDict:
 
 def pretend(env: str, steps: int, path: pathlib.Path) -> None:
     """Write demonstrations of nothing in particular."""
-    with gym.make(env) as made:
+    with env_setup.constructor(configs.ppo(env=env))() as made:
         observ, action = made.observation_space, made.action_space
         observ.seed(0)
         action.seed(0)
@@ -100,7 +106,8 @@ def measure(kind: str, *arguments: str) -> dict[str, float]:
             pretend('CartPole-v1', 500, file)
             config = cartpole(arguments[0], int(arguments[1]), file)
         else:
-            config = like_peer(*map(int, arguments))
+            peer, *sizes = arguments
+            config = like_peer(peer, *map(int, sizes))
         return throughput.train(config)
 
 
@@ -129,15 +136,15 @@ def compare_algorithms() -> None:
 
 
 def compare_peer(python: str) -> None:
-    for agents, steps in ROLLOUTS:
+    for peer, agents, steps in ROLLOUTS:
         print(f'TRPO, {peers.ENV}, {agents} agents × {steps} steps')
-        found: dict[str, list] = {'agents': [], 'sb3_contrib': []}
+        found: dict[str, list] = {'agents': [], peer: []}
         for _ in range(REPEATS):
-            ours = alone.run(__spec__.name, 'peer', agents, steps)
+            ours = alone.run(__spec__.name, 'peer', peer, agents, steps)
             found['agents'].append(ours)
             task = peers.Training(peers.ENV, agents, steps, 128, 64)
-            process = peers.start(python, 'sb3_contrib', *task)
-            found['sb3_contrib'].append(peers.result(process))
+            process = peers.start(python, peer, *task)
+            found[peer].append(peers.result(process))
         throughput.print_training(found)
 
 
@@ -148,12 +155,16 @@ def main() -> None:
         default=sys.executable,
         help='interpreter that has sb3_contrib installed (this one)',
     )
+    parser.add_argument(
+        '--peer', action='store_true', help='compare with the peer only'
+    )
     parser.add_argument('--only', nargs='+', help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
         print(json.dumps(measure(*options.only)))
         return
-    compare_algorithms()
+    if not options.peer:
+        compare_algorithms()
     compare_peer(options.sb3)
 
 

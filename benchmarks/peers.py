@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
@@ -23,11 +23,21 @@ ENV = 'HalfCheetah-v5'
 STEPS = 40_000
 STEPPING_SECONDS = 3.0
 
-# The module of a peer and its algorithm.
-PEERS = {
-    'sb3': ('stable_baselines3', 'PPO'),
-    'sbx': ('sbx', 'PPO'),
-    'sb3_contrib': ('sb3_contrib', 'TRPO'),
+# The module of a peer, its algorithm, and where settings are not its defaults.
+PEERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    'sb3': ('stable_baselines3', 'PPO', {}),
+    'sbx': ('sbx', 'PPO', {}),
+    'sb3_contrib': ('sb3_contrib', 'TRPO', {}),
+    # As tuned in the Zoo of Stable-Baselines3, which normalizes as well.
+    'sb3_zoo': (
+        'sb3_contrib',
+        'TRPO',
+        {
+            'cg_max_steps': 25,
+            'n_critic_updates': 20,
+            'target_kl': 0.04,
+        },
+    ),
 }
 
 
@@ -51,25 +61,28 @@ class Training(NamedTuple):
 
 def training(library: str, task: Training) -> float:
     """Training steps per second with the library's own defaults."""
-    module, algorithm = PEERS[library]
+    module, algorithm, settings = PEERS[library]
     peer = getattr(importlib.import_module(module), algorithm)
     if library != 'sbx':
         import torch
 
         # More than one makes small networks slower.
         torch.set_num_threads(1 if task.units < 128 else os.cpu_count() or 1)
-    from stable_baselines3.common import env_util
+    from stable_baselines3.common import env_util, vec_env
 
     env = env_util.make_vec_env(task.env, task.agents, seed=0)
+    if library == 'sb3_zoo':
+        env = vec_env.VecNormalize(env)
     units = [task.units] * 2
     model = peer(
         'MlpPolicy',
         env,
         n_steps=task.steps,
-        batch_size=task.rows,
         policy_kwargs={'net_arch': {'pi': units, 'vf': units}},
         seed=0,
         device='cpu',
+        batch_size=task.rows,
+        **settings,
     )
     model.learn(task.agents * task.steps)  # Compiles, if there is something.
     started = time.perf_counter()

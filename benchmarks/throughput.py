@@ -140,11 +140,11 @@ def print_training(found: dict[str, list]) -> None:
     print(f'  agents {rate:10,.0f} steps/s   {split}', flush=True)
     for library, rates in found.items():
         if None in rates:
-            print(f'  {library:6} is not installed: pip install -e .[bench]')
+            print(f'  {library} is not installed: pip install -e .[bench]')
             continue
         theirs = statistics.median(rates)
         print(
-            f'  {library:6} {theirs:10,.0f} steps/s   agents has '
+            f'  {library} {theirs:10,.0f} steps/s   agents has '
             f'{rate / theirs:.2f} times as many',
             flush=True,
         )

@@ -54,10 +54,23 @@ class Weights:
         for weight, part in self._pairs(vector):
             weight.assign_sub(part)
 
-    def gradient(self, tape: tf.GradientTape, value: tf.Tensor) -> tf.Tensor:
-        """The gradient of a number, zero for weights it does not depend on."""
+    def gradient(
+        self, tape: tf.GradientTape, value: Any, factors: Any = None
+    ) -> tf.Tensor:
+        """The gradient of a number, zero for weights it does not depend on.
+
+        Args:
+            tape: What has recorded how the number came about.
+            value: The number; or tensors, of which the sum is meant.
+            factors: What each of the tensors is multiplied by in the sum.
+        """
         return concat(
-            tape.gradient(value, self._variables, unconnected_gradients='zero')
+            tape.gradient(
+                value,
+                self._variables,
+                output_gradients=factors,
+                unconnected_gradients='zero',
+            )
         )
 
     def name_at(self, position: int) -> str:

@@ -43,21 +43,25 @@ def of_rows(
     return mean_of_parts(part, rows, part_rows, ranks)
 
 
-def hessian_product(
-    loss: Callable[[Any], tf.Tensor],
+def fisher_product(
+    describe: Callable[[Any], Any],
     weights: Weights,
     vector: tf.Tensor,
     rows: Any,
     part_rows: int | None = None,
     ranks: Communicator = ALONE,
 ) -> tf.Tensor:
-    """The Hessian of a loss that is a mean over rows, times a vector.
+    """The Fisher matrix of distributions, times a vector; never the matrix.
 
-    Differentiates twice, ∇(∇L · v), so that there is never a matrix.
+    With the Jacobian J of their parameters p by the weights, it is the mean
+    over rows of Jᵀ M J, where M is the Hessian of KL(p ‖ p') by p', at p. This
+    is also the Hessian of the mean divergence by the weights. To differentiate
+    that twice gives the same, but takes one and a half times as long, as it
+    goes through the network once more in each direction.
 
     Args:
-        loss: Returns the mean of some rows.
-        weights: What to differentiate by.
+        describe: Returns the distributions of some rows.
+        weights: What they depend on.
         vector: What to multiply by, as long as the weights.
         rows: Nest of tensors `[row, ...]`.
         part_rows: Rows of a part at most, see `mean_of_parts`.
@@ -65,14 +69,39 @@ def hessian_product(
     """
 
     def part(some: Any) -> tf.Tensor:
-        with tf.GradientTape() as outer:
-            with tf.GradientTape() as inner:
-                mean = loss(some)
-            slope = weights.gradient(inner, mean)
-            along = tf.reduce_sum(slope * vector)
-        return weights.gradient(outer, along)
+        with tf.GradientTape(persistent=True) as tape:
+            distribution = describe(some)
+        parameters = nested.flatten(distribution)
+        # J v is how uᵀ J v grows with u, at whatever u.
+        nowhere = [tf.zeros_like(x) for x in parameters]
+        with tf.GradientTape() as along:
+            along.watch(nowhere)
+            pulled = weights.gradient(tape, parameters, nowhere)
+            product = tf.reduce_sum(pulled * vector)
+        moved = along.gradient(product, nowhere)
+        return weights.gradient(
+            tape, parameters, _curvature_product(distribution, moved)
+        )
 
     return mean_of_parts(part, rows, part_rows, ranks)
+
+
+def _curvature_product(
+    distribution: Any, moved: list[tf.Tensor]
+) -> list[tf.Tensor]:
+    """The Hessian M of the mean divergence, times changes of parameters."""
+    here = nested.map(tf.stop_gradient, distribution)
+    there = nested.map(tf.identity, here)
+    parameters = nested.flatten(there)
+    with tf.GradientTape() as outer:
+        outer.watch(parameters)
+        with tf.GradientTape() as inner:
+            inner.watch(parameters)
+            divergence = tf.reduce_mean(here.kl(there))
+        slopes = inner.gradient(divergence, parameters)
+        pairs = zip(slopes, moved, strict=True)
+        product = tf.add_n([tf.reduce_sum(s * m) for s, m in pairs])
+    return outer.gradient(product, parameters)
 
 
 def mean_of_parts(

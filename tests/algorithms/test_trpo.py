@@ -36,12 +36,11 @@ def define_fisher(head, size):
     )
     own = np.stack([fisher_of_output(head, row) for row in output.numpy()])
     exact = np.einsum('rop,roq,rqs->ps', jacobian, own, jacobian) / 12
-    rows = {'observ': observ, 'old': head(output)}
 
-    def divergence(rows):
-        return tf.reduce_mean(rows['old'].kl(head(network(rows['observ']))))
+    def describe(rows):
+        return head(network(rows))
 
-    return flat.Weights(network.trainable_variables), rows, divergence, exact
+    return flat.Weights(network.trainable_variables), observ, describe, exact
 
 
 def gaussian(output):
@@ -63,14 +62,14 @@ def fisher_of_output(head, output):
     'head, size', [(gaussian, 4), (distributions.Categorical, 3)]
 )
 def test_fisher_product_against_the_matrix(head, size, part_rows):
-    weights, rows, divergence, exact = define_fisher(head, size)
+    weights, rows, describe, exact = define_fisher(head, size)
     rng = np.random.default_rng(1)
     wrap = compiled if part_rows == 4 else lambda function: function
 
     @wrap
     def product(vector):
-        return gradients.hessian_product(
-            divergence, weights, vector, rows, part_rows
+        return gradients.fisher_product(
+            describe, weights, vector, rows, part_rows
         )
 
     for _ in range(3):
@@ -144,8 +143,8 @@ def test_step_is_the_natural_gradient(define, play):
         rows, weights = learner._define_rows(rollout), learner._weights
         found['slope'], _ = gradients.of_rows(learner._loss, weights, rows)
         found['columns'] = [
-            gradients.hessian_product(
-                learner._divergence, weights, tf.constant(unit), rows
+            gradients.fisher_product(
+                learner._describe, weights, tf.constant(unit), rows
             )
             for unit in np.eye(weights.size, dtype=np.float32)
         ]

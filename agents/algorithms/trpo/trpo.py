@@ -109,8 +109,8 @@ class TrustRegionLearner(Learner):
         some = nested.map(lambda x: x[:: self._config.fisher_every], rows)
 
         def product(vector: tf.Tensor) -> tf.Tensor:
-            image = gradients.hessian_product(
-                self._divergence,
+            image = gradients.fisher_product(
+                self._describe,
                 self._weights,
                 vector,
                 some,
@@ -190,7 +190,6 @@ class TrustRegionLearner(Learner):
             'entropy': entropy,
         }
 
-    def _divergence(self, rows: Any) -> tf.Tensor:
-        """The mean KL(old ‖ new), whose Hessian is the Fisher matrix."""
-        steps, new = apply_to_rows(self._policy, rows)
-        return tf.reduce_mean(steps['old'].kl(new))
+    def _describe(self, rows: Any) -> Any:
+        """The distributions of some rows, for the weights as they are."""
+        return apply_to_rows(self._policy, rows)[1]
