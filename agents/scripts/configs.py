@@ -57,6 +57,14 @@ def gail(algorithm: str = 'trpo', **settings: Any) -> AttrDict:
     return define_config(algorithm, **{'rewards': 'airl', **settings})
 
 
+# For algorithms that take one natural gradient step a rollout: far ones that
+# end, and away from what few rows say.
+ONE_STEP: dict[str, Any] = {
+    'learning_rate_schedule': 'linear',
+    'kl_target': 0.02,
+    'damping': 1.0,
+}
+
 # Tasks, for configs of several algorithms.
 CARTPOLE: dict[str, Any] = {
     'env': 'CartPole-v1',
@@ -71,12 +79,6 @@ PENDULUM: dict[str, Any] = {
     'eval_every': 20_000,
     'eval_episodes': 20,
     'discount': 0.95,
-}
-PENDULUM_STEP: dict[str, Any] = {
-    'steps': 400_000,
-    'learning_rate_schedule': 'linear',
-    'kl_target': 0.02,
-    'damping': 1.0,
 }
 HOPPER: dict[str, Any] = {'env': 'Hopper-v5', 'discount': 0.995}
 SWIMMER: dict[str, Any] = {'env': 'Swimmer-v5', 'discount': 0.9999}
@@ -158,11 +160,11 @@ def pendulum() -> AttrDict:
 
 
 def pendulum_trpo() -> AttrDict:
-    return trpo(**PENDULUM, **PENDULUM_STEP)
+    return trpo(**PENDULUM, **ONE_STEP, steps=400_000)
 
 
 def pendulum_npg() -> AttrDict:
-    return npg(**PENDULUM, **PENDULUM_STEP)
+    return npg(**PENDULUM, **ONE_STEP, steps=400_000)
 
 
 def pendulum_acktr() -> AttrDict:
@@ -207,11 +209,23 @@ def cartpole_reinforce() -> AttrDict:
 
 
 def cartpole_trpo() -> AttrDict:
-    return trpo(**CARTPOLE, steps=100_000, eval_every=10_000)
+    return trpo(
+        **CARTPOLE,
+        **ONE_STEP,
+        steps=100_000,
+        update_every=128,
+        eval_every=10_000,
+    )
 
 
 def cartpole_npg() -> AttrDict:
-    return npg(**CARTPOLE, steps=100_000, eval_every=10_000)
+    return npg(
+        **CARTPOLE,
+        **ONE_STEP,
+        steps=100_000,
+        update_every=128,
+        eval_every=10_000,
+    )
 
 
 def cartpole_acktr() -> AttrDict:
