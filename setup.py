@@ -10,6 +10,8 @@ VERSION = re.search(
     r"__version__ = '(.+)'", (HERE / 'agents' / '__init__.py').read_text()
 ).group(1)
 
+# The second brings mpiexec.
+MPI = ['mpi4py>=4,<5', 'mpich>=4.2,<6']
 MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
 
 setuptools.setup(
@@ -35,6 +37,7 @@ setuptools.setup(
     ],
     extras_require={
         'mujoco': MUJOCO,
+        'mpi': MPI,
         'bench': [
             *MUJOCO,
             'stable-baselines3>=2.3,<3',
@@ -43,6 +46,7 @@ setuptools.setup(
         ],
         'test': [
             *MUJOCO,
+            *MPI,
             'mypy>=1.11,<3',
             'psutil>=5.9,<8',
             'pytest>=8,<10',

@@ -17,7 +17,13 @@ from agents.tools.layout import Spec
 Function = Callable[[list[np.ndarray], list[np.ndarray]], None]
 
 # Types of numbers in the text of a program.
-TYPES = {'float32': 'f32', 'int32': 'i32', 'bool': 'i1', 'uint8': 'ui8'}
+TYPES = {
+    'float32': 'f32',
+    'float64': 'f64',
+    'int32': 'i32',
+    'bool': 'i1',
+    'uint8': 'ui8',
+}
 
 # Views of a program's buffers that are remembered at most.
 MAX_VIEWS = 64

@@ -1,0 +1,131 @@
+"""Ranks that real MPI has started."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from agents.tools import errors
+from agents.tools.graph import mpi
+from agents.tools.graph.communicator import ALONE
+
+MPIEXEC = pathlib.Path(sys.executable).with_name('mpiexec')
+
+# Every function, with values that tell of which rank they are, of all types
+# and of no dimensions; in loops and branches of a program, in a graph and in
+# none. Each rank prints what it has found.
+SPEAK = """
+import json, sys
+from agents.tools import nested
+from agents.tools.graph import mpi
+from agents.tools.graph.backend import compiled, tf
+
+ranks = mpi.connect()
+me = float(ranks.rank)
+wrap = {'compiled': compiled, 'graph': tf.function, 'eager': lambda f: f}
+
+def speak():
+    mine = tf.constant(me)
+    nest = {
+        'b': tf.stack([mine, 2 * mine]),
+        'a': [tf.cast(mine, tf.float64) / 3, mine + 1],
+    }
+    several = {
+        'flag': mine > 0,
+        'number': tf.cast(mine, tf.int32),
+        'bytes': tf.cast(tf.fill([3], mine), tf.uint8),
+        'matrix': tf.fill([2, 2], mine),
+    }
+    def step(count, total):
+        total += ranks.mean(mine + tf.cast(count, tf.float32))
+        return count + 1, total
+    _, total = tf.while_loop(lambda c, _: c < 5, step, [0, 0.0])
+    # None of these depends on another.
+    return {
+        'mean': ranks.mean(nest),
+        'any': ranks.any(mine > 0),
+        'none': ranks.any(mine < 0),
+        'gather': ranks.gather(several),
+        'first': ranks.broadcast(several),
+        'last': ranks.broadcast(several, ranks.size - 1),
+        'total': total,
+    }
+
+found = wrap[sys.argv[1]](speak)()
+found = nested.map(lambda x: x.numpy().tolist(), found)
+line = json.dumps([ranks.rank, ranks.size, found])
+sys.stdout.write(line + '\\n')
+"""
+
+# Numbers that only come out alike if all ranks add in the same order.
+ADD = """
+import sys
+import numpy as np
+from agents.tools.graph import mpi
+from agents.tools.graph.backend import compiled, tf
+
+ranks = mpi.connect()
+mine = np.random.default_rng(ranks.rank).normal(size=10_007)
+mean = compiled(ranks.mean)(tf.constant(mine, tf.float32)).numpy()
+sys.stdout.write(f'{hash(mean.tobytes())}\\n')
+"""
+
+
+def run(size, script, *arguments):
+    command = [MPIEXEC, '-n', str(size), sys.executable, '-c', script]
+    result = subprocess.run(
+        [*command, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, 'PYTHONHASHSEED': '0'},
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
+
+
+def several(rank):
+    return {
+        'flag': rank > 0,
+        'number': rank,
+        'bytes': [rank] * 3,
+        'matrix': [[rank] * 2] * 2,
+    }
+
+
+@pytest.mark.parametrize(
+    'size, how', [(2, 'compiled'), (3, 'compiled'), (2, 'graph'), (2, 'eager')]
+)
+def test_what_ranks_tell_each_other(size, how):
+    lines = sorted(map(json.loads, run(size, SPEAK, how)))
+    middle = (size - 1) / 2
+    for rank, (found_rank, found_size, found) in enumerate(lines):
+        assert (found_rank, found_size) == (rank, size)
+        assert found['mean']['b'] == [middle, 2 * middle]
+        assert found['mean']['a'] == pytest.approx([middle / 3, middle + 1])
+        assert (found['any'], found['none']) == (True, False)
+        assert found['gather'] == [several(other) for other in range(size)]
+        assert found['first'] == several(0)
+        assert found['last'] == several(size - 1)
+        assert found['total'] == pytest.approx(5 * middle + 10)
+
+
+def test_all_ranks_find_the_same_mean_to_the_last_bit():
+    assert len(set(run(3, ADD))) == 1
+
+
+def test_without_a_launcher_there_are_no_others(monkeypatch):
+    for name in mpi.SIZES:
+        monkeypatch.delenv(name, raising=False)
+    assert mpi.connect() is ALONE
+    assert mpi.count_ranks() == 1
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    monkeypatch.setenv('PMI_SIZE', '2')
+    monkeypatch.setitem(sys.modules, 'mpi4py', None)
+    with pytest.raises(errors.ConfigError, match=r'agents\[mpi\]'):
+        mpi.connect()
