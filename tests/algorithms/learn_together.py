@@ -1,0 +1,94 @@
+"""Lets the ranks that MPI has started learn, each from its part of the agents.
+
+    mpiexec -n 2 python learn_together.py ppo ...
+
+Prints the weights after some updates as JSON, one line for each rank and
+algorithm. Run without MPI it learns from all agents.
+"""
+
+import json
+import sys
+
+import gymnasium as gym
+import numpy as np
+
+from agents import algorithms
+from agents.algorithms import sizes
+from agents.algorithms.algorithm import Task
+from agents.parts.distributions import Gaussian
+from agents.scripts import configs, networks
+from agents.tools import nested
+from agents.tools.graph import mpi
+from agents.tools.graph.backend import tf
+from agents.tools.transition import Transition
+
+AGENTS, STEPS, UPDATES = 8, 6, 5
+OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+ACTIONS = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+# That ranks do what one does: a minibatch of all rows, as each shuffles its
+# own, and no rows left out, as each would leave out others.
+CHANGES = {
+    'ppo': {'update_epochs': 3, 'kl_stop': 1e-4},
+    'reinforce': {'value_epochs': 3},
+    'trpo': {'value_epochs': 3, 'fisher_every': 1, 'conjugate_steps': 5},
+    'acktr': {'value_epochs': 3, 'inverse_every': 1, 'value_cold_steps': 1},
+}
+
+
+def play(rng):
+    """Random steps of all agents, whose episodes end at random moments."""
+    lead = STEPS, AGENTS
+    observ, after = rng.normal(size=(2, *lead, 3)).astype(np.float32)
+    action = rng.normal(size=(*lead, 2)).astype(np.float32)
+    reward = rng.normal(size=lead).astype(np.float32)
+    done, never = rng.random(lead) < 0.25, np.zeros(lead, bool)
+    return observ, action, Transition(reward, done, never, after, never)
+
+
+def sample_alike(policy, key):
+    """Depends on the distribution alone, as ranks have keys of their own."""
+    noise = 1.4 * tf.sin(100 * policy.mean)
+    return policy.mean + tf.exp(policy.log_std) * noise
+
+
+def learn(algorithm, ranks):
+    """Learn from what this rank's agents did; returns all weights."""
+    agents = AGENTS // ranks.size
+    config = getattr(configs, algorithm)(
+        num_agents=agents,
+        update_every=STEPS,
+        policy_layers=[5],
+        value_layers=[5],
+        init_output_factor=1.0,
+        learning_rate=0.01,
+        **{sizes.MINIBATCHES[algorithm]: agents * STEPS},
+        **CHANGES[algorithm],
+    )
+    task = Task(OBSERVS, ACTIONS, agents, config, ranks=ranks)
+    made = networks.define(OBSERVS, ACTIONS, config)
+    algo = algorithms.find(algorithm)(made, task)
+    mine = slice(ranks.rank * agents, (ranks.rank + 1) * agents)
+    rng = np.random.default_rng(0)
+    for _ in range(UPDATES):
+        rollout = nested.map(lambda x: tf.constant(x[:, mine]), play(rng))
+        for time in range(STEPS):
+            algo.experience(*nested.map(lambda x, t=time: x[t], rollout))
+        algo.update()
+    assert algo.failure() is None
+    parts = algo.policy.network, algo.critic.network
+    weights = [w.numpy().ravel() for n in parts for w in n.trainable_variables]
+    return np.concatenate(weights).tolist()
+
+
+def main():
+    Gaussian.sample = sample_alike
+    ranks = mpi.connect()
+    for algorithm in sys.argv[1:]:
+        line = json.dumps([algorithm, ranks.rank, learn(algorithm, ranks)])
+        sys.stdout.write(line + '\n')
+        sys.stdout.flush()
+
+
+if __name__ == '__main__':
+    main()
