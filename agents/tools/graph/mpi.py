@@ -62,23 +62,8 @@ class Ranks(Communicator):
 
     def mean(self, nest: Any) -> Any:
         leaves = nested.flatten(nest)
-        kinds = sorted({leaf.dtype.name for leaf in leaves})
-        totals: dict[int, tf.Tensor] = {}
-        groups = [
-            [i for i, leaf in enumerate(leaves) if leaf.dtype.name == kind]
-            for kind in kinds
-        ]
-        sent = [
-            tf.concat([tf.reshape(leaves[i], [-1]) for i in group], 0)
-            for group in groups
-        ]
-        received = self._send(self._add_up, sent, _specs(sent))
-        for group, total in zip(groups, received, strict=True):
-            sizes = [leaves[i].shape.num_elements() for i in group]
-            parts = tf.split(total / self.size, sizes)
-            for i, part in zip(group, parts, strict=True):
-                totals[i] = tf.reshape(part, leaves[i].shape)
-        return _rebuild(nest, [totals[i] for i in range(len(leaves))])
+        totals = self._send(self._add_up, leaves, _specs(leaves))
+        return _rebuild(nest, [total / self.size for total in totals])
 
     def any(self, flag: tf.Tensor) -> tf.Tensor:
         sent = [tf.cast(flag, tf.int32)]
@@ -128,8 +113,17 @@ class Ranks(Communicator):
         return found
 
     def _add_up(self, sent: Arrays, received: Arrays) -> None:
-        for mine, total in zip(sent, received, strict=True):
-            self._comm.Allreduce(mine, total)
+        """A message for each type of numbers, of which there is mostly one."""
+        for kind in sorted({array.dtype.str for array in sent}):
+            mine = [array for array in sent if array.dtype == kind]
+            totals = [array for array in received if array.dtype == kind]
+            if len(mine) == 1:
+                self._comm.Allreduce(mine[0], totals[0])
+                continue
+            packed = _pack(mine).view(kind)
+            total = np.empty_like(packed)
+            self._comm.Allreduce(packed, total)
+            _unpack(total.view(np.uint8), totals)
 
     def _gather(self, sent: Arrays, received: Arrays) -> None:
         packed = _pack(sent)
