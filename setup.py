@@ -40,6 +40,7 @@ setuptools.setup(
         'mpi': MPI,
         'bench': [
             *MUJOCO,
+            *MPI,
             'stable-baselines3>=2.3,<3',
             'sb3-contrib>=2.3,<3',
             'sbx-rl>=0.20,<1',

@@ -1,4 +1,4 @@
-"""Training steps per second of every algorithm, and of TRPO beside a peer.
+"""Training steps per second of each algorithm, and of TRPO beside a peer.
 
     python -m benchmarks.algorithms
 
@@ -23,15 +23,21 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import demonstrations
 from benchmarks import alone, peers, throughput
 
-ALGORITHMS = 'ppo', 'reinforce', 'trpo', 'npg', 'acktr', 'gail', 'cloning'
+ALGORITHMS = 'ppo', 'reinforce', 'trpo', 'npg', 'acktr', 'gail'
 AGENTS = 64, 1024
 REPEATS = 3
 
 # Settings of sb3-contrib where agents has others, by the peer: its defaults,
 # with its one environment and with eight, and as they are tuned.
-DEFAULTS = {'fisher_every': 1, 'value_epochs': 10}
-TUNED = {'fisher_every': 1, 'conjugate_steps': 25, 'kl_target': 0.04}
-PEERS: dict[str, dict[str, Any]] = {'sb3_contrib': DEFAULTS, 'sb3_zoo': TUNED}
+LIKE_PEER: dict[str, dict[str, Any]] = {
+    'sb3_contrib': {'fisher_every': 1, 'value_epochs': 10},
+    'sb3_zoo': {
+        'fisher_every': 1,
+        'value_epochs': 20,
+        'conjugate_steps': 25,
+        'kl_target': 0.04,
+    },
+}
 ROLLOUTS = (
     ('sb3_contrib', 1, 2048),
     ('sb3_zoo', 2, 1024),
@@ -56,7 +62,7 @@ def cartpole(algorithm: str, agents: int, file: pathlib.Path) -> AttrDict:
 
 def like_peer(peer: str, agents: int, steps: int) -> AttrDict:
     config = configs.trpo(
-        env=peers.ENV, num_agents=agents, update_every=steps, **PEERS[peer]
+        env=peers.ENV, num_agents=agents, update_every=steps, **LIKE_PEER[peer]
     )
     return _timed(config)
 
@@ -69,7 +75,7 @@ def _timed(config: AttrDict, file: pathlib.Path | None = None) -> AttrDict:
         'eval_every': steps // 2,
         'eval_episodes': 1,
     }
-    if config.rewards != 'environment' or 'cloning' in config.algorithm:
+    if config.rewards != 'environment':
         changes['demonstrations'] = str(file)
     return config.copy(**changes)
 
@@ -119,8 +125,6 @@ def _median(*arguments: object) -> dict[str, float]:
 def compare_algorithms() -> None:
     print(f'{peers.ENV}, as the configs have it')
     for algorithm in ALGORITHMS:
-        if algorithm == 'cloning':
-            continue
         found = _median('cheetah', algorithm)
         print(
             f'  {algorithm:9} {found["rate"]:10,.0f} steps/s   '

@@ -14,7 +14,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -22,23 +23,6 @@ import gymnasium as gym
 ENV = 'HalfCheetah-v5'
 STEPS = 40_000
 STEPPING_SECONDS = 3.0
-
-# The module of a peer, its algorithm, and where settings are not its defaults.
-PEERS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    'sb3': ('stable_baselines3', 'PPO', {}),
-    'sbx': ('sbx', 'PPO', {}),
-    'sb3_contrib': ('sb3_contrib', 'TRPO', {}),
-    # As tuned in the Zoo of Stable-Baselines3, which normalizes as well.
-    'sb3_zoo': (
-        'sb3_contrib',
-        'TRPO',
-        {
-            'cg_max_steps': 25,
-            'n_critic_updates': 20,
-            'target_kl': 0.04,
-        },
-    ),
-}
 
 
 class Training(NamedTuple):
@@ -59,10 +43,40 @@ class Training(NamedTuple):
     units: int
 
 
+class Peer(NamedTuple):
+    """What of a library is trained.
+
+    Attributes:
+        module: Its name.
+        algorithm: Name of the class.
+        settings: What differs from its defaults.
+        normalizes: Whether observations and rewards are normalized.
+    """
+
+    module: str
+    algorithm: str
+    settings: Mapping[str, Any] = types.MappingProxyType({})
+    normalizes: bool = False
+
+
+PEERS = {
+    'sb3': Peer('stable_baselines3', 'PPO'),
+    'sbx': Peer('sbx', 'PPO'),
+    'sb3_contrib': Peer('sb3_contrib', 'TRPO'),
+    # As tuned in the Zoo of Stable-Baselines3.
+    'sb3_zoo': Peer(
+        'sb3_contrib',
+        'TRPO',
+        {'cg_max_steps': 25, 'n_critic_updates': 20, 'target_kl': 0.04},
+        normalizes=True,
+    ),
+}
+
+
 def training(library: str, task: Training) -> float:
-    """Training steps per second with the library's own defaults."""
-    module, algorithm, settings = PEERS[library]
-    peer = getattr(importlib.import_module(module), algorithm)
+    """Training steps per second of one of the peers."""
+    peer = PEERS[library]
+    kind = getattr(importlib.import_module(peer.module), peer.algorithm)
     if library != 'sbx':
         import torch
 
@@ -71,10 +85,10 @@ def training(library: str, task: Training) -> float:
     from stable_baselines3.common import env_util, vec_env
 
     env = env_util.make_vec_env(task.env, task.agents, seed=0)
-    if library == 'sb3_zoo':
+    if peer.normalizes:
         env = vec_env.VecNormalize(env)
     units = [task.units] * 2
-    model = peer(
+    model = kind(
         'MlpPolicy',
         env,
         n_steps=task.steps,
@@ -82,7 +96,7 @@ def training(library: str, task: Training) -> float:
         seed=0,
         device='cpu',
         batch_size=task.rows,
-        **settings,
+        **peer.settings,
     )
     model.learn(task.agents * task.steps)  # Compiles, if there is something.
     started = time.perf_counter()
@@ -140,7 +154,7 @@ def main(arguments: Sequence[str]) -> None:
     gym.logger.min_level = gym.logger.ERROR
     name, *numbers = arguments
     if name in PEERS:
-        installed = importlib.util.find_spec(PEERS[name][0]) is not None
+        installed = importlib.util.find_spec(PEERS[name].module) is not None
         task = Training(numbers[0], *map(int, numbers[1:]))
         rate = training(name, task) if installed else None
     elif name == 'stepping':

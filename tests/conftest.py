@@ -3,6 +3,8 @@
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 
 import psutil
 import pytest
@@ -24,6 +26,25 @@ def nothing_left():
     yield
     assert not descendants() - processes
     assert shared_memory() == memory
+
+
+@pytest.fixture(scope='session')
+def run_ranks():
+    """A function that runs Python on ranks of MPI; returns lines of output."""
+    mpiexec = pathlib.Path(sys.executable).with_name('mpiexec')
+
+    def run(size, *arguments):
+        launcher = [mpiexec, '-n', str(size)] if size > 1 else []
+        result = subprocess.run(
+            [*launcher, sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout.splitlines()
+
+    return run
 
 
 def descendants() -> set[int]:

@@ -29,7 +29,8 @@ class Task(NamedTuple):
         num_agents: Number of agents of this rank.
         config: Settings, see `agents.scripts.configs`.
         critic_device: Where the value network is, and the value is learnt, at
-            the same time as the policy; None if after it, and where it is.
+            the same time as the policy; None if after it, and where it is, as
+            it has to be with several ranks.
         ranks: Those that learn together.
         rewards: What to learn from instead of the rewards of a record,
             `[time, agent]`. An algorithm that judges by itself what another

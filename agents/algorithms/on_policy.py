@@ -55,6 +55,8 @@ class OnPolicy(Algorithm):
     ):
         super().__init__()
         config, ranks = task.config, task.ranks
+        # Messages of two threads would reach other ranks in any order.
+        assert ranks.size == 1 or task.critic_device is None
         self.policy = policy
         self.learner = learner
         self.critic = critic
@@ -210,16 +212,12 @@ class OnPolicy(Algorithm):
     def _learn(
         self, rollout: Rollout, chances: Chances
     ) -> dict[str, tf.Tensor]:
-        """Improve the policy and the critic, at the same time if alone.
-
-        Messages of two threads would reach other ranks in any order.
-        """
+        """Improve the policy and the critic, at the same time if they can."""
         scale = chances.learning_rate_scale
         policy, value = together(
             lambda: self._learn_policy(rollout, chances.policy_key, scale),
             lambda: self._learn_value(rollout, chances.value_key, scale),
             self._critic_device,
-            at_once=self._ranks.size == 1,
         )
         skipped = policy.pop('skipped', 0) + value.pop('skipped', 0)
         return {

@@ -57,9 +57,9 @@ def gail(algorithm: str = 'trpo', **settings: Any) -> AttrDict:
     return define_config(algorithm, **{'rewards': 'airl', **settings})
 
 
-# For algorithms that take one natural gradient step a rollout: far ones that
-# end, and away from what few rows say.
-ONE_STEP: dict[str, Any] = {
+# Steps of TRPO for small tasks: long ones that shrink to nothing, and damped,
+# as few rows tell little of the curvature.
+SMALL_TRPO: dict[str, Any] = {
     'learning_rate_schedule': 'linear',
     'kl_target': 0.02,
     'damping': 1.0,
@@ -80,6 +80,14 @@ PENDULUM: dict[str, Any] = {
     'eval_episodes': 20,
     'discount': 0.95,
 }
+CARTPOLE_TRPO: dict[str, Any] = {
+    **CARTPOLE,
+    **SMALL_TRPO,
+    'steps': 100_000,
+    'update_every': 128,
+    'eval_every': 10_000,
+}
+PENDULUM_TRPO: dict[str, Any] = {**PENDULUM, **SMALL_TRPO, 'steps': 400_000}
 HOPPER: dict[str, Any] = {'env': 'Hopper-v5', 'discount': 0.995}
 SWIMMER: dict[str, Any] = {'env': 'Swimmer-v5', 'discount': 0.9999}
 DOUBLE_PENDULUM: dict[str, Any] = {
@@ -124,15 +132,13 @@ def mujoco_trpo(
 
 
 def mujoco_cloning(env: str, **settings: Any) -> AttrDict:
-    """The same demonstrations, without rewards of any kind."""
-    return mujoco(
-        env,
-        behaviour_cloning,
-        steps=200_000,
-        eval_every=20_000,
-        demonstration_every=20,
-        **settings,
-    )
+    """The same for behaviour cloning, of one step of twenty."""
+    defaults = {
+        'steps': 200_000,
+        'eval_every': 20_000,
+        'demonstration_every': 20,
+    }
+    return mujoco(env, behaviour_cloning, **{**defaults, **settings})
 
 
 def debug() -> AttrDict:
@@ -160,11 +166,11 @@ def pendulum() -> AttrDict:
 
 
 def pendulum_trpo() -> AttrDict:
-    return trpo(**PENDULUM, **ONE_STEP, steps=400_000)
+    return trpo(**PENDULUM_TRPO)
 
 
 def pendulum_npg() -> AttrDict:
-    return npg(**PENDULUM, **ONE_STEP, steps=400_000)
+    return npg(**PENDULUM_TRPO)
 
 
 def pendulum_acktr() -> AttrDict:
@@ -209,23 +215,11 @@ def cartpole_reinforce() -> AttrDict:
 
 
 def cartpole_trpo() -> AttrDict:
-    return trpo(
-        **CARTPOLE,
-        **ONE_STEP,
-        steps=100_000,
-        update_every=128,
-        eval_every=10_000,
-    )
+    return trpo(**CARTPOLE_TRPO)
 
 
 def cartpole_npg() -> AttrDict:
-    return npg(
-        **CARTPOLE,
-        **ONE_STEP,
-        steps=100_000,
-        update_every=128,
-        eval_every=10_000,
-    )
+    return npg(**CARTPOLE_TRPO)
 
 
 def cartpole_acktr() -> AttrDict:

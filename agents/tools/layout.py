@@ -30,7 +30,7 @@ STORAGE = {
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """Shape and type of one leaf; the type is among `STORAGE`."""
+    """Shape and type of one leaf; those of a layout are among `STORAGE`."""
 
     shape: tuple[int, ...]
     dtype: str

@@ -29,7 +29,6 @@ def together(
     first: Callable[[], Any],
     second: Callable[[], Any],
     device: str | None,
-    at_once: bool = True,
 ) -> tuple[Any, Any]:
     """Call two functions at the same time, the second on a device of its own.
 
@@ -41,7 +40,6 @@ def together(
         second: Is called on another; both are awaited, even if one raises.
         device: Where the second one's variables are, such as `SECOND_DEVICE`,
             or None if they are where those of the first are.
-        at_once: Whether they may be called at the same time.
 
     Returns:
         What the first and the second return.
@@ -53,8 +51,6 @@ def together(
         with tf.device(device):
             return second()
 
-    if not at_once:
-        return first(), call_second()
     pending = _SECOND_THREAD.submit(call_second)
     try:
         result = first()

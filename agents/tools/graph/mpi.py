@@ -1,6 +1,6 @@
 """Ranks that MPI has started, speaking to each other from within programs.
 
-Only imported where there are several, as few have MPI installed.
+What algorithms ask of them; no command starts any yet.
 """
 
 import os
@@ -15,8 +15,8 @@ from agents.tools.graph.communicator import ALONE, Communicator
 from agents.tools.graph.host_calls import HostCall
 from agents.tools.layout import Spec
 
-# By which launchers tell a process of how many it is one: that of MPICH and of
-# Slurm, and that of Open MPI.
+# By which launchers tell a process of how many it is one: those that speak PMI,
+# such as that of MPICH, and that of Open MPI.
 SIZES = 'PMI_SIZE', 'OMPI_COMM_WORLD_SIZE'
 
 Arrays = list[np.ndarray]
@@ -38,6 +38,13 @@ def connect() -> Communicator:
             f'This is one of {count_ranks()} processes that MPI has started, '
             "but mpi4py is not installed: pip install 'agents[mpi]'."
         ) from error
+    found = MPI.COMM_WORLD.Get_size()
+    if found != count_ranks():
+        raise errors.ConfigError(
+            f'A launcher has started {count_ranks()} processes, but mpi4py '
+            f'finds {found}, as it is of another MPI. Use the mpiexec that '
+            'belongs to it.'
+        )
     # Of their own, so that nobody else's messages come between.
     return Ranks(MPI.COMM_WORLD.Dup())
 
@@ -62,12 +69,13 @@ class Ranks(Communicator):
 
     def mean(self, nest: Any) -> Any:
         leaves = nested.flatten(nest)
-        totals = self._send(self._add_up, leaves, _specs(leaves))
+        assert all(leaf.dtype.is_floating for leaf in leaves)
+        totals = self._send('sum', self._add_up, leaves, _specs(leaves))
         return _rebuild(nest, [total / self.size for total in totals])
 
     def any(self, flag: tf.Tensor) -> tf.Tensor:
         sent = [tf.cast(flag, tf.int32)]
-        return self._send(self._add_up, sent, _specs(sent))[0] > 0
+        return self._send('sum', self._add_up, sent, _specs(sent))[0] > 0
 
     def gather(self, nest: Any) -> list[Any]:
         leaves = nested.flatten(nest)
@@ -75,7 +83,7 @@ class Ranks(Communicator):
             Spec((self.size, *spec.shape), spec.dtype)
             for spec in _specs(leaves)
         ]
-        every = self._send(self._gather, leaves, results)
+        every = self._send('gather', self._gather, leaves, results)
         return [
             _rebuild(nest, [leaf[rank] for leaf in every])
             for rank in range(self.size)
@@ -89,18 +97,19 @@ class Ranks(Communicator):
             self._comm.Bcast(packed, root)
             _unpack(packed, received)
 
-        found = self._send(share, leaves, _specs(leaves), ('broadcast', root))
+        name = f'broadcast from {root}'
+        found = self._send(name, share, leaves, _specs(leaves))
         return _rebuild(nest, found)
 
     def _send(
         self,
+        name: str,
         exchange: Callable[[Arrays, Arrays], None],
         tensors: Sequence[tf.Tensor],
         results: Sequence[Spec],
-        name: Any = None,
     ) -> list[tf.Tensor]:
         """Exchange tensors; the call for such a message is made only once."""
-        key = name or exchange.__name__, tuple(_specs(tensors))
+        key = name, tuple(_specs(tensors))
         if key not in self._calls:
 
             def follow(sent: Arrays, received: Arrays) -> None:

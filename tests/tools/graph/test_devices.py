@@ -49,19 +49,6 @@ def test_together_without_a_device_is_one_after_the_other():
     assert order == [threading.current_thread()] * 2
 
 
-@on_two_devices
-def test_together_takes_turns_where_asked_to():
-    order = []
-
-    def call():
-        order.append(threading.current_thread())
-        return tf.constant(1.0).device[-5:]
-
-    result = devices.together(call, call, devices.SECOND_DEVICE, at_once=False)
-    assert result == ('CPU:0', 'CPU:1')
-    assert order == [threading.current_thread()] * 2
-
-
 @each_device
 def test_together_in_a_graph_is_one_after_the_other(device):
     order = tf.Variable(tf.zeros([], tf.int32))

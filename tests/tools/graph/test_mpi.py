@@ -1,9 +1,6 @@
 """Ranks that real MPI has started."""
 
 import json
-import os
-import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -11,8 +8,6 @@ import pytest
 from agents.tools import errors
 from agents.tools.graph import mpi
 from agents.tools.graph.communicator import ALONE
-
-MPIEXEC = pathlib.Path(sys.executable).with_name('mpiexec')
 
 # Every function, with values that tell of which rank they are, of all types
 # and of no dimensions; in loops and branches of a program, in a graph and in
@@ -70,21 +65,8 @@ from agents.tools.graph.backend import compiled, tf
 ranks = mpi.connect()
 mine = np.random.default_rng(ranks.rank).normal(size=10_007)
 mean = compiled(ranks.mean)(tf.constant(mine, tf.float32)).numpy()
-sys.stdout.write(f'{hash(mean.tobytes())}\\n')
+sys.stdout.write(mean.tobytes().hex() + '\\n')
 """
-
-
-def run(size, script, *arguments):
-    command = [MPIEXEC, '-n', str(size), sys.executable, '-c', script]
-    result = subprocess.run(
-        [*command, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, 'PYTHONHASHSEED': '0'},
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout.splitlines()
 
 
 def several(rank):
@@ -99,8 +81,8 @@ def several(rank):
 @pytest.mark.parametrize(
     'size, how', [(2, 'compiled'), (3, 'compiled'), (2, 'graph'), (2, 'eager')]
 )
-def test_what_ranks_tell_each_other(size, how):
-    lines = sorted(map(json.loads, run(size, SPEAK, how)))
+def test_what_ranks_tell_each_other(run_ranks, size, how):
+    lines = sorted(map(json.loads, run_ranks(size, '-c', SPEAK, how)))
     middle = (size - 1) / 2
     for rank, (found_rank, found_size, found) in enumerate(lines):
         assert (found_rank, found_size) == (rank, size)
@@ -113,8 +95,8 @@ def test_what_ranks_tell_each_other(size, how):
         assert found['total'] == pytest.approx(5 * middle + 10)
 
 
-def test_all_ranks_find_the_same_mean_to_the_last_bit():
-    assert len(set(run(3, ADD))) == 1
+def test_all_ranks_find_the_same_mean_to_the_last_bit(run_ranks):
+    assert len(set(run_ranks(3, '-c', ADD))) == 1
 
 
 def test_without_a_launcher_there_are_no_others(monkeypatch):
