@@ -30,19 +30,24 @@ def nothing_left():
 
 @pytest.fixture(scope='session')
 def run_ranks():
-    """A function that runs Python on ranks of MPI; returns lines of output."""
+    """A function that runs Python on ranks of MPI; returns what each wrote.
+
+    Into a file `<rank>` of its working directory, in order; the launcher mixes
+    the lines of their output.
+    """
     mpiexec = pathlib.Path(sys.executable).with_name('mpiexec')
 
-    def run(size, *arguments):
+    def run(directory, size, *arguments):
         launcher = [mpiexec, '-n', str(size)] if size > 1 else []
         result = subprocess.run(
             [*launcher, sys.executable, *arguments],
             capture_output=True,
             text=True,
             timeout=300,
+            cwd=directory,
         )
         assert result.returncode == 0, result.stderr
-        return result.stdout.splitlines()
+        return [(directory / str(rank)).read_text() for rank in range(size)]
 
     return run
 

@@ -2,11 +2,12 @@
 
     mpiexec -n 2 python learn_together.py ppo ...
 
-Prints the weights after some updates as JSON, one line for each rank and
-algorithm. Run without MPI it learns from all agents.
+Each writes the weights after some updates, by algorithm, into a file that is
+named by its rank. Run without MPI it learns from all agents.
 """
 
 import json
+import pathlib
 import sys
 
 import gymnasium as gym
@@ -84,10 +85,8 @@ def learn(algorithm, ranks):
 def main():
     Gaussian.sample = sample_alike
     ranks = mpi.connect()
-    for algorithm in sys.argv[1:]:
-        line = json.dumps([algorithm, ranks.rank, learn(algorithm, ranks)])
-        sys.stdout.write(line + '\n')
-        sys.stdout.flush()
+    found = {name: learn(name, ranks) for name in sys.argv[1:]}
+    pathlib.Path(str(ranks.rank)).write_text(json.dumps(found))
 
 
 if __name__ == '__main__':
