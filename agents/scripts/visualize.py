@@ -76,6 +76,7 @@ def visualize(
             f'There is nothing to play with num_agents={num_agents} and '
             f'num_episodes={num_episodes}.'
         )
+    signals = signals or interrupts.Interrupts()
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
     with files.telling(outdir):
@@ -94,7 +95,9 @@ def visualize(
         signals,
         render_mode='rgb_array',
     ) as (batch_env, policy):
-        for file, score in _play(batch_env, policy, outdir, num_episodes):
+        for file, score in _play(
+            batch_env, policy, outdir, num_episodes, signals
+        ):
             made.append(shown / file.name)
             print(f'{made[-1]}  score {score:.1f}')
     return made
@@ -153,12 +156,18 @@ def read_curve(
 
 
 def _play(
-    batch_env: Any, policy: Any, outdir: pathlib.Path, num_episodes: int
+    batch_env: Any,
+    policy: Any,
+    outdir: pathlib.Path,
+    num_episodes: int,
+    signals: interrupts.Interrupts,
 ) -> Iterator[tuple[pathlib.Path, float]]:
     """Play episodes and write each to a file; yields it and the score."""
     videos: dict[int, Video] = {}
     try:
-        yield from _play_all(batch_env, policy, outdir, num_episodes, videos)
+        yield from _play_all(
+            batch_env, policy, outdir, num_episodes, videos, signals
+        )
     except (errors.Cancelled, KeyboardInterrupt):
         for video in videos.values():
             video.discard()
@@ -174,6 +183,7 @@ def _play_all(
     outdir: pathlib.Path,
     num_episodes: int,
     videos: dict[int, 'Video'],
+    signals: interrupts.Interrupts,
 ) -> Iterator[tuple[pathlib.Path, float]]:
     fps = batch_env.metadata.get('render_fps', DEFAULT_FPS)
     agents_left = dict.fromkeys(range(len(batch_env)), num_episodes)
@@ -187,7 +197,9 @@ def _play_all(
                 episode = num_episodes - left
                 file = outdir / f'agent{agent}-episode{episode}.mp4'
                 videos[agent] = Video(file, fps)
-            videos[agent].add(frames[agent])
+            # The encoder would complain of half a frame.
+            with signals.during('', hold=True):
+                videos[agent].add(frames[agent])
         observ, reward, terminated, truncated, _ = batch_env.step(
             policy.choose(observ)
         )
