@@ -14,7 +14,6 @@ import os
 import subprocess
 import sys
 import time
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -55,7 +54,7 @@ class Peer(NamedTuple):
 
     module: str
     algorithm: str
-    settings: Mapping[str, Any] = types.MappingProxyType({})
+    settings: Mapping[str, Any] = {}
     normalizes: bool = False
 
 

@@ -137,14 +137,14 @@ def print_training(found: dict[str, list]) -> None:
     median = runs[len(runs) // 2]
     rate = median.pop('rate')
     split = ', '.join(f'{name} {part:.0%}' for name, part in median.items())
-    print(f'  agents {rate:10,.0f} steps/s   {split}', flush=True)
+    print(f'  {"agents":11} {rate:10,.0f} steps/s   {split}', flush=True)
     for library, rates in found.items():
         if None in rates:
             print(f'  {library} is not installed: pip install -e .[bench]')
             continue
         theirs = statistics.median(rates)
         print(
-            f'  {library} {theirs:10,.0f} steps/s   agents has '
+            f'  {library:11} {theirs:10,.0f} steps/s   agents has '
             f'{rate / theirs:.2f} times as many',
             flush=True,
         )

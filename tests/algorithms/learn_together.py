@@ -12,6 +12,7 @@ import sys
 
 import gymnasium as gym
 import numpy as np
+from test_ranks import STEPS, play, sample_alike
 
 from agents import algorithms
 from agents.algorithms import sizes
@@ -21,9 +22,8 @@ from agents.scripts import configs, networks
 from agents.tools import nested
 from agents.tools.graph import mpi
 from agents.tools.graph.backend import tf
-from agents.tools.transition import Transition
 
-AGENTS, STEPS, UPDATES = 8, 6, 5
+AGENTS, UPDATES = 8, 5
 OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTIONS = gym.spaces.Box(-1, 1, (2,), np.float32)
 
@@ -35,22 +35,6 @@ CHANGES = {
     'trpo': {'value_epochs': 3, 'fisher_every': 1, 'conjugate_steps': 5},
     'acktr': {'value_epochs': 3, 'inverse_every': 1, 'value_cold_steps': 1},
 }
-
-
-def play(rng):
-    """Random steps of all agents, whose episodes end at random moments."""
-    lead = STEPS, AGENTS
-    observ, after = rng.normal(size=(2, *lead, 3)).astype(np.float32)
-    action = rng.normal(size=(*lead, 2)).astype(np.float32)
-    reward = rng.normal(size=lead).astype(np.float32)
-    done, never = rng.random(lead) < 0.25, np.zeros(lead, bool)
-    return observ, action, Transition(reward, done, never, after, never)
-
-
-def sample_alike(policy, key):
-    """Depends on the distribution alone, as ranks have keys of their own."""
-    noise = 1.4 * tf.sin(100 * policy.mean)
-    return policy.mean + tf.exp(policy.log_std) * noise
 
 
 def learn(algorithm, ranks):
@@ -72,7 +56,9 @@ def learn(algorithm, ranks):
     mine = slice(ranks.rank * agents, (ranks.rank + 1) * agents)
     rng = np.random.default_rng(0)
     for _ in range(UPDATES):
-        rollout = nested.map(lambda x: tf.constant(x[:, mine]), play(rng))
+        rollout = nested.map(
+            lambda x: tf.constant(x[:, mine]), play(rng, AGENTS)
+        )
         for time in range(STEPS):
             algo.experience(*nested.map(lambda x, t=time: x[t], rollout))
         algo.update()

@@ -42,9 +42,9 @@ class Threads(Communicator):
         return tf.reduce_any(self.gather(flag))
 
 
-def play(rng):
-    """Random steps of all agents, `[time, agent, ...]`."""
-    lead = STEPS, RANKS * AGENTS
+def play(rng, agents=RANKS * AGENTS):
+    """Random steps of all agents, whose episodes end at random moments."""
+    lead = STEPS, agents
     observ, after = rng.normal(size=(2, *lead, 3)).astype(np.float32)
     action = rng.normal(size=(*lead, 2)).astype(np.float32)
     reward = rng.normal(size=lead).astype(np.float32)
