@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from agents.tools import world
 from agents.tools.graph import mpi
 from agents.tools.graph.backend import compiled, tf
 
@@ -53,7 +54,7 @@ def measure() -> None:
     """Time both on each rank; the first one prints."""
     from mpi4py import MPI
 
-    ranks = mpi.connect()
+    ranks = mpi.define(world.connect())
     assert isinstance(ranks, mpi.Ranks)
     for size in SIZES:
         seconds = []

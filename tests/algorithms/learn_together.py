@@ -19,7 +19,7 @@ from agents.algorithms import sizes
 from agents.algorithms.algorithm import Task
 from agents.parts.distributions import Gaussian
 from agents.scripts import configs, networks
-from agents.tools import nested
+from agents.tools import nested, world
 from agents.tools.graph import mpi
 from agents.tools.graph.backend import tf
 
@@ -70,7 +70,7 @@ def learn(algorithm, ranks):
 
 def main():
     Gaussian.sample = sample_alike
-    ranks = mpi.connect()
+    ranks = mpi.define(world.connect())
     found = {name: learn(name, ranks) for name in sys.argv[1:]}
     pathlib.Path(str(ranks.rank)).write_text(json.dumps(found))
 

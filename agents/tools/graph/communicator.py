@@ -32,8 +32,14 @@ class Communicator:
         """Whether a boolean is true on any of the ranks."""
         return flag
 
-    def gather(self, nest: Any) -> list[Any]:
-        """The nests of all ranks in order."""
+    def gather(self, nest: Any, root: int | None = None) -> list[Any]:
+        """The nests of all ranks in order.
+
+        Args:
+            nest: That of this rank.
+            root: The only rank that asks for them, so that the others get
+                none; by default all do.
+        """
         return [nest]
 
     def broadcast(self, nest: Any, root: int = 0) -> Any:

@@ -1,56 +1,26 @@
-"""Ranks that MPI has started, speaking to each other from within programs.
+"""Ranks that MPI has started, speaking to each other from within programs."""
 
-What algorithms ask of them; no command starts any yet.
-"""
-
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from agents.tools import errors, nested
+from agents.tools import nested, world
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 from agents.tools.graph.host_calls import HostCall
 from agents.tools.layout import Spec
 
-# By which launchers tell a process of how many it is one: those that speak PMI,
-# such as that of MPICH, and that of Open MPI.
-SIZES = 'PMI_SIZE', 'OMPI_COMM_WORLD_SIZE'
-
 Arrays = list[np.ndarray]
 
 
-def count_ranks() -> int:
-    """How many processes have been started to learn together."""
-    return max(int(os.environ.get(name, 1)) for name in SIZES)
-
-
-def connect() -> Communicator:
-    """Find the other ranks, if there are any."""
-    if count_ranks() == 1:
-        return ALONE
-    try:
-        from mpi4py import MPI
-    except ImportError as error:
-        raise errors.ConfigError(
-            f'This is one of {count_ranks()} processes that MPI has started, '
-            "but mpi4py is not installed: pip install 'agents[mpi]'."
-        ) from error
-    found = MPI.COMM_WORLD.Get_size()
-    if found != count_ranks():
-        raise errors.ConfigError(
-            f'A launcher has started {count_ranks()} processes, but mpi4py '
-            f'finds {found}, as it is of another MPI. Use the mpiexec that '
-            'belongs to it.'
-        )
-    # Of their own, so that nobody else's messages come between.
-    return Ranks(MPI.COMM_WORLD.Dup())
+def define(ranks: world.World) -> Communicator:
+    """What algorithms speak by to the ranks of a world."""
+    return Ranks(ranks) if isinstance(ranks, world.Ranks) else ALONE
 
 
 class Ranks(Communicator):
-    """The processes of a communicator of mpi4py.
+    """The processes of a world.
 
     A message is one call of Python from within a program, whatever the number
     of tensors in it. A variable goes through every call, so that none begins
@@ -58,12 +28,12 @@ class Ranks(Communicator):
     names, and have to be in the same order everywhere.
 
     Args:
-        comm: The communicator.
+        ranks: The world.
     """
 
-    def __init__(self, comm: Any):
-        self.rank, self.size = comm.Get_rank(), comm.Get_size()
-        self._comm = comm
+    def __init__(self, ranks: world.Ranks):
+        self.rank, self.size = ranks.rank, ranks.size
+        self._world = ranks
         self._calls: dict[Any, HostCall] = {}
         self._messages = tf.Variable(0, trainable=False)
 
@@ -77,16 +47,26 @@ class Ranks(Communicator):
         sent = [tf.cast(flag, tf.int32)]
         return self._send('sum', self._add_up, sent, _specs(sent))[0] > 0
 
-    def gather(self, nest: Any) -> list[Any]:
+    def gather(self, nest: Any, root: int | None = None) -> list[Any]:
         leaves = nested.flatten(nest)
+        asked = root in (None, self.rank)
         results = [
             Spec((self.size, *spec.shape), spec.dtype)
             for spec in _specs(leaves)
+            if asked
         ]
-        every = self._send('gather', self._gather, leaves, results)
+
+        def collect(sent: Arrays, received: Arrays) -> None:
+            packed = _pack(sent)
+            every = np.empty((self.size, len(packed)), np.uint8)
+            self._world.collect(packed, every, root)
+            for rank in range(self.size if asked else 0):
+                _unpack(every[rank], [array[rank, ...] for array in received])
+
+        every = self._send(f'gather to {root}', collect, leaves, results)
         return [
             _rebuild(nest, [leaf[rank] for leaf in every])
-            for rank in range(self.size)
+            for rank in range(self.size if asked else 0)
         ]
 
     def broadcast(self, nest: Any, root: int = 0) -> Any:
@@ -94,7 +74,7 @@ class Ranks(Communicator):
 
         def share(sent: Arrays, received: Arrays) -> None:
             packed = _pack(sent)
-            self._comm.Bcast(packed, root)
+            self._world.spread(packed, root)
             _unpack(packed, received)
 
         name = f'broadcast from {root}'
@@ -127,19 +107,12 @@ class Ranks(Communicator):
             mine = [array for array in sent if array.dtype == kind]
             totals = [array for array in received if array.dtype == kind]
             if len(mine) == 1:
-                self._comm.Allreduce(mine[0], totals[0])
+                self._world.add_up(mine[0], totals[0])
                 continue
             packed = _pack(mine).view(kind)
             total = np.empty_like(packed)
-            self._comm.Allreduce(packed, total)
+            self._world.add_up(packed, total)
             _unpack(total.view(np.uint8), totals)
-
-    def _gather(self, sent: Arrays, received: Arrays) -> None:
-        packed = _pack(sent)
-        every = np.empty((self.size, len(packed)), np.uint8)
-        self._comm.Allgather(packed, every)
-        for rank, each in enumerate(every):
-            _unpack(each, [array[rank, ...] for array in received])
 
 
 def _specs(tensors: Sequence[tf.Tensor]) -> list[Spec]:

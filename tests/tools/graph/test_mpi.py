@@ -1,24 +1,19 @@
 """Ranks that real MPI has started."""
 
 import json
-import sys
 
 import pytest
-
-from agents.tools import errors
-from agents.tools.graph import mpi
-from agents.tools.graph.communicator import ALONE
 
 # Every function, with values that tell of which rank they are, of all types
 # and of no dimensions; in loops and branches of a program, in a graph and in
 # none. Each rank writes down what it has found.
 SPEAK = """
 import json, pathlib, sys
-from agents.tools import nested
+from agents.tools import nested, world
 from agents.tools.graph import mpi
 from agents.tools.graph.backend import compiled, tf
 
-ranks = mpi.connect()
+ranks = mpi.define(world.connect())
 me = float(ranks.rank)
 wrap = {'compiled': compiled, 'graph': tf.function, 'eager': lambda f: f}
 
@@ -44,6 +39,7 @@ def speak():
         'any': ranks.any(mine > 0),
         'none': ranks.any(mine < 0),
         'gather': ranks.gather(several),
+        'some': ranks.gather(several, root=1),
         'first': ranks.broadcast(several),
         'last': ranks.broadcast(several, ranks.size - 1),
         'total': total,
@@ -59,10 +55,11 @@ pathlib.Path(str(ranks.rank)).write_text(text)
 ADD = """
 import pathlib
 import numpy as np
+from agents.tools import world
 from agents.tools.graph import mpi
 from agents.tools.graph.backend import compiled, tf
 
-ranks = mpi.connect()
+ranks = mpi.define(world.connect())
 mine = np.random.default_rng(ranks.rank).normal(size=10_007)
 mean = compiled(ranks.mean)(tf.constant(mine, tf.float32)).numpy()
 pathlib.Path(str(ranks.rank)).write_text(mean.tobytes().hex())
@@ -90,6 +87,8 @@ def test_what_ranks_tell_each_other(run_ranks, tmp_path, size, how):
         assert found['mean']['a'] == pytest.approx([middle / 3, middle + 1])
         assert (found['any'], found['none']) == (True, False)
         assert found['gather'] == [several(other) for other in range(size)]
+        expected = [several(other) for other in range(size)]
+        assert found['some'] == (expected if rank == 1 else [])
         assert found['first'] == several(0)
         assert found['last'] == several(size - 1)
         assert found['total'] == pytest.approx(5 * middle + 10)
@@ -97,17 +96,3 @@ def test_what_ranks_tell_each_other(run_ranks, tmp_path, size, how):
 
 def test_all_ranks_find_the_same_mean_to_the_last_bit(run_ranks, tmp_path):
     assert len(set(run_ranks(tmp_path, 3, '-c', ADD))) == 1
-
-
-def test_without_a_launcher_there_are_no_others(monkeypatch):
-    for name in mpi.SIZES:
-        monkeypatch.delenv(name, raising=False)
-    assert mpi.connect() is ALONE
-    assert mpi.count_ranks() == 1
-
-
-def test_what_is_missing_is_named(monkeypatch):
-    monkeypatch.setenv('PMI_SIZE', '2')
-    monkeypatch.setitem(sys.modules, 'mpi4py', None)
-    with pytest.raises(errors.ConfigError, match=r'agents\[mpi\]'):
-        mpi.connect()

@@ -1,0 +1,232 @@
+"""The processes that a launcher of MPI has started to do something together.
+
+What they tell each other outside of graphs, and how they end together. Needs
+no TensorFlow; for messages within programs see `agents.tools.graph.mpi`.
+"""
+
+import functools
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from agents.tools import errors
+
+# By which a launcher tells a process how many it is one of: those that speak
+# PMI, such as that of MPICH, and that of Open MPI.
+SIZES = 'PMI_SIZE', 'OMPI_COMM_WORLD_SIZE'
+
+# Seconds for what a rank has printed to get through its launcher.
+FLUSH_SECONDS = 0.3
+
+# Seconds that a rank waits before it tells why it ends, as one before it may
+# tell the same and end all; how many wait longer than the one before; and
+# seconds for one that only knows that something happened elsewhere.
+TURN_SECONDS = 0.6
+MOST_TURNS = 4
+LATE_SECONDS = 3.0
+
+
+class World:
+    """All ranks; here one that is alone, for which there is nothing to do.
+
+    The functions have to be called by all ranks in the same order.
+
+    Attributes:
+        rank: Number of this rank, from zero.
+        size: Number of ranks.
+    """
+
+    rank = 0
+    size = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the rank that prints and writes."""
+        return self.rank == 0
+
+    def share(self, value: Any) -> Any:
+        """What the first rank says, in plain values as in JSON."""
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        """What each rank says, in order."""
+        return [value]
+
+    def count_here(self) -> tuple[int, int]:
+        """Which rank of its machine this is, and of how many."""
+        return 0, 1
+
+    def watch(self, seconds: float) -> None:
+        """End this process once it has waited so long for another."""
+
+    def wait_for_turn(self, late: bool = False) -> None:
+        """Wait before telling what others may tell, who end everything then.
+
+        Args:
+            late: Whether another is likely to know more.
+        """
+
+    def abort(self, code: int) -> None:
+        """End all ranks at once, this one as well."""
+
+
+class Ranks(World):
+    """Ranks that speak by a communicator of mpi4py, always of buffers.
+
+    Args:
+        comm: The communicator.
+    """
+
+    def __init__(self, comm: Any):
+        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+        self._comm = comm
+        # When the message under way was begun.
+        self._since: float | None = None
+        self._limit = float('inf')
+        self._watch: threading.Thread | None = None
+
+    def share(self, value: Any) -> Any:
+        text = json.dumps(value).encode() if self.is_first else b''
+        size = np.array(len(text), np.int64)
+        self.send(self._comm.Bcast, size)
+        packed = np.frombuffer(text, np.uint8).copy()
+        packed.resize(int(size))
+        self.send(self._comm.Bcast, packed)
+        return json.loads(packed.tobytes())
+
+    def gather(self, value: Any) -> list[Any]:
+        text = np.frombuffer(json.dumps(value).encode(), np.uint8)
+        sizes = np.empty(self.size, np.int64)
+        self.send(
+            self._comm.Allgather, np.array([len(text)], np.int64), sizes
+        )
+        packed = np.empty(int(sizes.sum()), np.uint8)
+        self.send(self._comm.Allgatherv, text, (packed, sizes))
+        parts = np.split(packed, np.cumsum(sizes)[:-1])
+        return [json.loads(part.tobytes()) for part in parts]
+
+    def count_here(self) -> tuple[int, int]:
+        from mpi4py import MPI
+
+        here = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        found = here.Get_rank(), here.Get_size()
+        here.Free()
+        return found
+
+    def send(self, message: Callable[..., None], *arguments: Any) -> None:
+        """Call a function of the communicator, under watch."""
+        self._since = time.monotonic()
+        message(*arguments)
+        self._since = None
+
+    def add_up(self, mine: np.ndarray, total: np.ndarray) -> None:
+        """Add the arrays of all ranks."""
+        self.send(self._comm.Allreduce, mine, total)
+
+    def collect(
+        self, mine: np.ndarray, every: np.ndarray, root: int | None
+    ) -> None:
+        """Gather arrays `[rank, ...]`, to all of the ranks or to one."""
+        if root is None:
+            self.send(self._comm.Allgather, mine, every)
+        else:
+            self.send(self._comm.Gather, mine, every, root)
+
+    def spread(self, array: np.ndarray, root: int) -> None:
+        """Set an array to that of one rank."""
+        self.send(self._comm.Bcast, array, root)
+
+    def watch(self, seconds: float) -> None:
+        self._limit = seconds
+        if self._watch is None:
+            self._watch = threading.Thread(target=self._look, daemon=True)
+            self._watch.start()
+
+    def wait_for_turn(self, late: bool = False) -> None:
+        turns = min(self.rank, MOST_TURNS)
+        time.sleep(TURN_SECONDS * turns + LATE_SECONDS * late)
+
+    def abort(self, code: int) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        time.sleep(FLUSH_SECONDS)
+        self._comm.Abort(code)
+
+    def _look(self) -> None:
+        """End all when a message takes too long, from another thread."""
+        while True:
+            time.sleep(min(self._limit / 10, 1.0))
+            since = self._since
+            if since is None or time.monotonic() - since < self._limit:
+                continue
+            self.wait_for_turn()
+            print(
+                f'error: Rank {self.rank} has waited for the others for '
+                f'{self._limit:g} s: one of them hangs or has been stopped, or '
+                'is far slower (rank_timeout allows more). All have been ended.',
+                file=sys.stderr,
+                flush=True,
+            )
+            time.sleep(FLUSH_SECONDS)
+            # The thread that waits would have to be asked to abort properly.
+            os._exit(1)
+
+
+# The world of whoever is not told of other ranks.
+ALONE = World()
+
+
+def count_ranks() -> int:
+    """How many processes a launcher has started together."""
+    return max(int(os.environ.get(name, 1)) for name in SIZES)
+
+
+@functools.cache
+def connect() -> World:
+    """Find the other ranks, if there are any."""
+    if count_ranks() == 1:
+        return ALONE
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise errors.ConfigError(
+            f'This is one of {count_ranks()} processes that MPI has started, '
+            "but mpi4py is not installed: pip install 'agents[mpi]'."
+        ) from error
+    found = MPI.COMM_WORLD.Get_size()
+    if found != count_ranks():
+        raise errors.ConfigError(
+            f'A launcher has started {count_ranks()} processes, but mpi4py '
+            f'finds {found}, as it is of another MPI. Use the mpiexec that '
+            'belongs to it.'
+        )
+    # Of their own, so that nobody else's messages come between.
+    ranks = Ranks(MPI.COMM_WORLD.Dup())
+    _end_all_at_errors(ranks)
+    return ranks
+
+
+def _end_all_at_errors(ranks: Ranks) -> None:
+    """Let an error that nobody catches end all ranks.
+
+    A rank that has just ended is waited for, when the others speak to it and
+    when it says goodbye to them.
+    """
+    before = sys.excepthook
+
+    def tell(
+        kind: type[BaseException],
+        error: BaseException,
+        trace: TracebackType | None,
+    ) -> None:
+        before(kind, error, trace)
+        ranks.abort(1)
+
+    sys.excepthook = tell
