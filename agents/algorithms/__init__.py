@@ -25,6 +25,14 @@ def find(name: str) -> type:
 
 
 def define(networks: Any, task: Any) -> Any:
+    """Make the algorithm of a task, for several ranks as it says."""
+    if task.ranks.size > 1 and task.config.distribute == 'gather':
+        gathering = importlib.import_module('agents.algorithms.gathering')
+        return gathering.define(_define, networks, task)
+    return _define(networks, task)
+
+
+def _define(networks: Any, task: Any) -> Any:
     """Make the algorithm of a task, with rewards from where it says."""
     kind = find(task.config.algorithm)
     if task.config.rewards == 'environment':

@@ -36,6 +36,8 @@ class Task(NamedTuple):
             `[time, agent]`. An algorithm that judges by itself what another
             one is to learn passes itself on by this; it is called in the graph
             once an update, and may learn from the record as well.
+        collect: Makes what acts by a policy and records what comes of it, by
+            default a `Collector` for this task.
     """
 
     observ_space: gym.Space
@@ -45,6 +47,13 @@ class Task(NamedTuple):
     critic_device: str | None = None
     ranks: Communicator = ALONE
     rewards: Callable[[Record], tf.Tensor] = lambda record: record.reward
+    collect: Callable[[Policy], Any] | None = None
+
+    @property
+    def minibatch_ranks(self) -> Communicator:
+        """Those whose gradients are averaged for each minibatch."""
+        epochs = self.config.distribute == 'average_epochs'
+        return ALONE if epochs else self.ranks
 
 
 class Algorithm(tf.Module):
@@ -107,6 +116,18 @@ class Algorithm(tf.Module):
     def summary(self) -> dict[str, tf.Tensor]:
         """Tensors by name that are worth a histogram."""
         return {}
+
+    def saved(self) -> Any:
+        """What a checkpoint holds the variables of, a module or a nest."""
+        return self
+
+    def of_agents(self) -> list[Any]:
+        """Variables of the agents of this rank, `[agent, ...]`, in nests.
+
+        Those of all ranks are saved together, so that a run goes on with
+        another number of ranks.
+        """
+        return []
 
     def transient(self) -> list[Any]:
         """Variables, in nests or modules, that a checkpoint does without.

@@ -10,9 +10,6 @@ from agents.tools.graph import random, state
 from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
-# How far apart the seeds of two ranks are: further than seeds that are tried.
-RANK_SEEDS = 1_000_003
-
 
 class Collector(tf.Module):
     """Samples actions from a policy, and records rollouts.
@@ -37,9 +34,10 @@ class Collector(tf.Module):
             self._steps,
             task.num_agents,
             zero,
+            first=task.ranks.rank * task.num_agents,
         )
-        seed = task.config.seed + task.ranks.rank * RANK_SEEDS
-        self._seed = tf.Variable(seed % 2**31, trainable=False)
+        seed = random.seed_of(task.config.seed, task.ranks.rank)
+        self._seed = tf.Variable(seed, trainable=False)
         # How many rollouts were taken.
         self._rollouts = tf.Variable(0, trainable=False)
 
@@ -91,6 +89,10 @@ class Collector(tf.Module):
     def define_key(self, purpose: str, counter: tf.Tensor) -> tf.Tensor:
         """The random key of a draw of this run, see `random.key`."""
         return random.key(self._seed, purpose, counter)
+
+    def of_agents(self) -> list[Any]:
+        """Variables of the agents of this rank, `[agent, ...]`."""
+        return [self._state, self._recorder.of_agents()]
 
     def transient(self) -> list[Any]:
         """Variables that a checkpoint does without."""

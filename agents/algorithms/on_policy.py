@@ -1,5 +1,6 @@
 """What algorithms share that learn from rollouts of their own policy."""
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -60,7 +61,8 @@ class OnPolicy(Algorithm):
         self.policy = policy
         self.learner = learner
         self.critic = critic
-        self.collector = Collector(policy, task)
+        collect = task.collect or functools.partial(Collector, task=task)
+        self.collector: Collector = collect(policy)
         self.reward_normalizer = normalize.NormalizeReward(
             task.num_agents,
             config.normalize_reward,
@@ -119,7 +121,7 @@ class OnPolicy(Algorithm):
 
     def failure(self) -> Exception | None:
         if not self._sound:
-            return self.collector.failure() or errors.UserError(
+            return self.collector.failure() or errors.ElsewhereError(
                 'What another rank has recorded cannot be learnt from.'
             )
         return self.learner.failure() or self.critic.failure()
@@ -149,6 +151,10 @@ class OnPolicy(Algorithm):
             **self.learner.summary(),
             **self.critic.summary(),
         }
+
+    def of_agents(self) -> list[Any]:
+        parts = self.collector, self.critic, self.reward_normalizer
+        return [part.of_agents() for part in parts]
 
     def transient(self) -> list[Any]:
         parts = self.collector.transient() + self.learner.transient()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
 
 # The setting that has the size, of algorithms that go through a rollout.
 MINIBATCHES = {
@@ -18,6 +19,10 @@ MINIBATCHES = {
     'reinforce': 'value_batch_size',
     'trpo': 'value_batch_size',
 }
+
+# Settings that count for all ranks together: of each of them a rank has its
+# part of the agents, and where all learn, of the minibatches.
+OF_ALL_RANKS = 'num_agents', 'eval_episodes'
 
 # Rows of a rollout, of which each has some numbers at least.
 MAX_ROWS = 100_000_000
@@ -60,6 +65,40 @@ def require_minibatches(config: Mapping[str, Any], recurrent: bool) -> None:
         )
 
 
+def share(config: AttrDict, ranks: int) -> AttrDict:
+    """The settings of each of several ranks, of which each has a part."""
+    if ranks == 1:
+        return config
+    names = [*OF_ALL_RANKS]
+    if config.distribute != 'gather':
+        names += _minibatches(config)
+    recurrent = str(config.network).startswith('recurrent_')
+    rows = config.num_agents * config.update_every
+    for name in names:
+        size, unit, near = config[name], ranks, _multiples(config[name], ranks)
+        if name == MINIBATCHES.get(config.algorithm):
+            unit *= config.update_every if recurrent else 1
+            near = _nearest(size, rows, unit)
+        if size % unit:
+            raise errors.ConfigError(
+                f'{name}={size} cannot be divided among {ranks} ranks. Choose '
+                f'{near}.'
+            )
+    return config.copy(**{name: config[name] // ranks for name in names})
+
+
+def _minibatches(config: Mapping[str, Any]) -> list[str]:
+    """The settings that are sizes of what is learnt from at a time."""
+    names = []
+    if config['algorithm'] in MINIBATCHES:
+        names.append(MINIBATCHES[config['algorithm']])
+    if config['clone_steps']:
+        names.append('clone_batch_size')
+    if config['rewards'] != 'environment':
+        names.append('discriminator_batch')
+    return names
+
+
 def require_weights(config: Mapping[str, Any]) -> None:
     """Refuse networks that are larger than memory is likely to be."""
     count = count_weights(config)
@@ -90,6 +129,12 @@ def count_weights(config: Mapping[str, Any]) -> int:
         pairs = itertools.pairwise(config['discriminator_layers'])
         total += sum(map(math.prod, pairs))
     return total
+
+
+def _multiples(size: int, unit: int) -> str:
+    """The next multiples of a unit below a size and above it."""
+    below = size // unit * unit
+    return ' or '.join(str(n) for n in (below, below + unit) if n)
 
 
 def _nearest(size: int, rows: int, unit: int) -> str:

@@ -7,6 +7,7 @@ from agents.environments.native_env import NativeEnv
 from agents.tools import errors, nested
 from agents.tools.graph import bounds, random, state
 from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
 from agents.tools.transition import Transition
 
 
@@ -23,6 +24,7 @@ class NativeBatchEnv(tf.Module):
         max_length: Steps after which an episode is cut off.
         seed: Seed of the run.
         purpose: What the batch is for, so that two of them differ.
+        ranks: Those that step one each, which differ for the same reason.
     """
 
     # Whether a function that steps the batch can be compiled as a whole.
@@ -41,13 +43,17 @@ class NativeBatchEnv(tf.Module):
         max_length: int,
         seed: int = 0,
         purpose: str = 'train',
+        ranks: Communicator = ALONE,
     ):
         super().__init__()
         self._cancelled = threading.Event()
+        self._ranks = ranks
         self._env = env
         self._num_agents = num_agents
         self._max_length = max_length
-        self._seed = tf.Variable(seed % 2**31, trainable=False)
+        self._seed = tf.Variable(
+            random.seed_of(seed, ranks.rank), trainable=False
+        )
         self._purpose = purpose
         self.observation_space = env.observation_space
         self.action_space = env.action_space
@@ -111,6 +117,7 @@ class NativeBatchEnv(tf.Module):
         """Reset the environments where the mask is true, by default all."""
         if mask is None:
             mask = tf.ones(len(self), bool)
+            self._meet()
         self._reset(state.read(self._state), state.read(self._observ), mask)
 
     def failure(self) -> Exception | None:
@@ -126,9 +133,29 @@ class NativeBatchEnv(tf.Module):
     def close(self) -> None:
         """There is nothing to close."""
 
+    def of_agents(self) -> list[Any]:
+        """Variables of the agents of this rank, `[agent, ...]`."""
+        return [
+            self._length,
+            self._state,
+            self._observ,
+            self._begins,
+            self._transition,
+        ]
+
     def transient(self) -> list[Any]:
         """Variables that a checkpoint does without: the seed is a setting."""
         return [self._seed]
+
+    def _meet(self) -> None:
+        """Let all ranks count on from the same number.
+
+        They have not made the same number of steps in an evaluation, and a
+        checkpoint holds one number for all.
+        """
+        if self._ranks.size > 1:
+            every = self._ranks.gather(self._count.read_value())
+            self._count.assign(tf.reduce_max(tf.stack(every)))
 
     def _reset(self, before: Any, observ: Any, mask: tf.Tensor) -> None:
         fresh = self._env.reset(self._key('reset'), len(self))

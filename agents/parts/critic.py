@@ -134,6 +134,10 @@ class Critic(tf.Module):
         """Tensors by name that are worth a histogram."""
         return self.optimizer.summary('value')
 
+    def of_agents(self) -> list[Any]:
+        """Variables of the agents of this rank, `[agent, ...]`."""
+        return [self._state, self._after]
+
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         return {'loss': self._error(*self._predict(rows))}
 

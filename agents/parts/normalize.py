@@ -196,5 +196,9 @@ class NormalizeReward(tf.Module):
         self._past.assign(tf.where(sound, past[-1], self._past))
         self._statistics.update(past, sound)
 
+    def of_agents(self) -> Any:
+        """Variables of the agents of this rank, `[agent, ...]`."""
+        return self._past
+
     def transform(self, reward: tf.Tensor) -> tf.Tensor:
         return self._statistics.transform(reward) if self._enabled else reward

@@ -81,6 +81,7 @@ class Recorder(tf.Module):
         steps: Number of steps in a rollout.
         num_agents: Number of agents.
         before: The recurrent state of the policy at the beginning.
+        first: Number of the first agent, where there are those of other ranks.
     """
 
     def __init__(
@@ -90,8 +91,10 @@ class Recorder(tf.Module):
         steps: int,
         num_agents: int,
         before: Any,
+        first: int = 0,
     ):
         super().__init__()
+        self._first = first
         specs = _define_specs(observ_space, action_space)
         self._layout = layout.Layout(specs)
         self._counts_actions = spaces.count(action_space) is not None
@@ -188,17 +191,22 @@ class Recorder(tf.Module):
         time, number, agent = place
         if number == len(before):
             return errors.EnvError(
-                f'The action {action[time, agent]} for environment {agent} is '
+                f'The action {action[time, agent]} for environment '
+                f'{self._first + agent} is '
                 'none, as what the network puts out is not finite. Nothing was '
                 'learnt from it.'
             )
         what = 'reward' if number == len(before) + 1 else 'observation'
         return errors.EnvError(
-            f'Environment {agent} returned the {what} '
+            f'Environment {self._first + agent} returned the {what} '
             f'{leaves[number][time, agent]}, given the action '
             f'{action[time, agent]}. Numbers have to be finite, and so do '
             'their squares in 32 bits. Nothing was learnt from it.'
         )
+
+    def of_agents(self) -> Any:
+        """Variables of the agents, `[agent, ...]`."""
+        return self._coming
 
     def transient(self) -> list[Any]:
         """The variables that only matter within a rollout."""

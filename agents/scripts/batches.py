@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import pathlib
 from typing import Any
 
 from agents import tools
@@ -10,6 +9,7 @@ from agents.scripts import env_setup, utility
 from agents.scripts.status import Status
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.restarts import Restarts
+from agents.tools.world import ALONE, World
 
 # What a step of a batch in workers takes beyond that of its environments, and
 # what one of an environment takes beyond itself, to be checked and recorded.
@@ -24,9 +24,10 @@ WORTH_IT = 0.9
 def start(
     config: AttrDict,
     env_processes: bool | None,
-    logdir: pathlib.Path | None,
+    session: int,
     status: Status,
     restarts: Restarts,
+    ranks: World = ALONE,
 ) -> list[Any]:
     """Start the environments for training and for evaluation.
 
@@ -35,28 +36,30 @@ def start(
     left for environments in this process, which step in the same way.
 
     Args:
-        config: Settings.
+        config: Settings of this rank.
         env_processes: Whether to use worker processes, None for whichever is
             quicker.
-        logdir: Directory of the run. A resumed run goes through other episodes
-            than it did at its start.
+        session: The step at which this session begins. A resumed run goes
+            through other episodes than it did at its start.
         status: Where to tell what is going on.
         restarts: How many workers may be started anew.
+        ranks: Those that have environments of their own.
 
     Returns:
         The batches for training and for evaluation, in the graph.
     """
     if env_setup.is_native(config):
         status.say('tensorflow', 'importing')
-        utility.use_threads(config)
-        return utility.define_native_batch_envs(config)
-    session = utility.last_checkpoint(logdir) or 0
+        utility.use_threads(config, ranks)
+        return utility.define_native_batch_envs(config, ranks)
+    seed = config.seed, session
     with contextlib.ExitStack() as stack:
-        members = _start_members(config, session, env_processes is not False)
+        processes = env_processes is not False
+        members = _start_members(config, seed, processes, ranks.rank)
         for process in itertools.chain(*members):
             stack.callback(process.close)
         status.say('tensorflow', 'importing')
-        utility.use_threads(config)
+        utility.use_threads(config, ranks)
         _tell_if_slow(status)
         if env_processes is None and _may_leave_workers(config):
             seconds = members[0][0].measure()
@@ -67,7 +70,7 @@ def start(
                     '(--env_processes for workers)',
                 )
                 # The stack closes the workers.
-                members = _start_members(config, session, False)
+                members = _start_members(config, seed, False, ranks.rank)
                 return _combine(members, config, restarts)
         batches = _combine(members, config, restarts)
         stack.pop_all()
@@ -111,7 +114,7 @@ def _may_leave_workers(config: AttrDict) -> bool:
 
 
 def _start_members(
-    config: AttrDict, session: int, env_processes: bool
+    config: AttrDict, seed: tuple[int, int], env_processes: bool, rank: int
 ) -> list[Any]:
     constructor = env_setup.constructor(config)
     counts = config.num_agents, config.eval_episodes
@@ -123,8 +126,9 @@ def _start_members(
             count,
             env_processes,
             config.num_workers,
-            (config.seed, purpose, session),
+            (seed[0], purpose, seed[1]),
             config.worker_timeout,
+            rank * count,
         )
         for purpose, count in zip(
             (env_setup.TRAIN, env_setup.EVAL), counts, strict=True

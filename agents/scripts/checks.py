@@ -12,10 +12,16 @@ from agents.algorithms import sizes
 from agents.scripts.kinds import Kind
 from agents.scripts.settings import SETTINGS, find_defaults
 from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
 
 
-def require_settings(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration that no training can be started with."""
+def require_settings(config: AttrDict, ranks: int = 1) -> None:
+    """Refuse a configuration that no training can be started with.
+
+    Args:
+        config: The configuration.
+        ranks: How many ranks are to learn together.
+    """
     defaults = find_defaults(config.get('algorithm'))
     lacking = sorted({'algorithm', *defaults} - set(config))
     if lacking:
@@ -31,6 +37,13 @@ def require_settings(config: Mapping[str, Any]) -> None:
     recurrent = str(config['network']).startswith('recurrent_')
     sizes.require_minibatches(config, recurrent)
     sizes.require_weights(config)
+    cloning = config['algorithm'] == 'behaviour_cloning'
+    if cloning and config['distribute'] == 'gather':
+        raise errors.ConfigError(
+            'Behaviour cloning learns from no rollouts, so that there are none '
+            "to gather: choose distribute='average'."
+        )
+    sizes.share(config, ranks)
 
 
 def _require_demonstrations(config: Mapping[str, Any]) -> None:

@@ -84,6 +84,7 @@ def restore_config(
     directory: pathlib.Path,
     changes: Sequence[str] = (),
     unused: Sequence[str] = (),
+    saved: Mapping[str, Any] | None = None,
 ) -> AttrDict:
     """Give a configuration the values that a run was started with.
 
@@ -96,8 +97,10 @@ def restore_config(
         directory: Directory of the run.
         changes: Texts `key=value` that belong to the configuration.
         unused: Settings that are not going to be used, whatever they are.
+        saved: What `load_config` has read, where another rank has.
     """
-    saved = load_config(directory)
+    if saved is None:
+        saved = load_config(directory)
     asked = config is not None
     if config is None:
         algorithm: Any = saved.get('algorithm')
@@ -140,7 +143,7 @@ def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
 
 
 def _require_known(
-    saved: AttrDict, config: AttrDict, directory: pathlib.Path
+    saved: Mapping[str, Any], config: AttrDict, directory: pathlib.Path
 ) -> None:
     """Refuse settings of a file that are not among those of a config."""
     unknown = sorted(set(saved) - set(config))

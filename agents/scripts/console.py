@@ -10,6 +10,10 @@ import time
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+# Says that what this process prints is shown on a terminal, if not by itself,
+# and how wide it is.
+TERMINAL = 'AGENTS_TERMINAL'
+
 # Seconds between two renewals of the live line, and after which it tells what
 # takes so long.
 RENEW_SECONDS = 0.2
@@ -27,7 +31,11 @@ class Console:
 
     def __init__(self, stream: TextIO | None):
         self._stream = stream
-        self._terminal = stream is not None and stream.isatty()
+        # A launcher of several ranks prints on the terminal what they print.
+        self._columns = int(os.environ.get(TERMINAL) or 0)
+        self._terminal = stream is not None and (
+            stream.isatty() or bool(self._columns)
+        )
         self._live = ''
         self._renewed = 0.0
         self._busy: tuple[str, str, float] | None = None
@@ -38,7 +46,9 @@ class Console:
     @property
     def width(self) -> int | None:
         """How many columns the terminal has; None if it is no terminal."""
-        return shutil.get_terminal_size().columns if self._terminal else None
+        if not self._terminal:
+            return None
+        return self._columns or shutil.get_terminal_size().columns
 
     def __enter__(self) -> 'Console':
         if self._terminal:
@@ -107,7 +117,10 @@ class Console:
                 os.close(nowhere)
 
 
-def on_terminal() -> Console:
+def on_terminal(shown: bool = True) -> Console:
+    """What is shown on the terminal; of several ranks only one is."""
+    if not shown:
+        return silent()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors='replace')  # Not all terminals have ×.
     return Console(sys.stdout)

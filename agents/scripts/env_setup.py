@@ -18,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents import environments as registry
-from agents.tools import errors
+from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import headless, launch, wrappers
 from agents.tools.envs.env_slice import EnvSlice
@@ -114,6 +114,7 @@ def start(
     num_workers: int | None = None,
     seed: Sequence[int] = (0,),
     timeout: float = 60.0,
+    first: int = 0,
 ) -> list[EnvSlice] | list[ExternalProcess]:
     """Make environments, or start the processes that make them.
 
@@ -128,15 +129,17 @@ def start(
         num_workers: How many; by default one per core.
         seed: Numbers that the seeds of the environments are derived from.
         timeout: Seconds within which a worker has to answer.
+        first: Index of the first environment, where there are those of ranks
+            before.
     """
     seeds = [
-        int(np.random.SeedSequence([*seed, index]).generate_state(1)[0])
+        int(np.random.SeedSequence([*seed, first + index]).generate_state(1)[0])
         for index in range(count)
     ]
     if not env_processes:
-        return [EnvSlice([constructor] * count, seeds)]
+        return [EnvSlice([constructor] * count, seeds, first)]
     require_descriptors([count], num_workers)
-    cores, workers = _cores(), _workers(count, num_workers)
+    cores, workers = cpu.cores(), _workers(count, num_workers)
     # With a worker for every core, each stays on its own; a scheduler left to
     # itself is slow to find out that two of them share one.
     pinned = cores if workers == len(cores) > 1 else [None] * workers
@@ -147,7 +150,7 @@ def start(
             process = ExternalProcess(
                 [constructor] * len(indices),
                 seeds=[seeds[index] for index in indices],
-                first=int(indices[0]),
+                first=first + int(indices[0]),
                 timeout=timeout,
                 core=core,
             )
@@ -183,14 +186,7 @@ def require_descriptors(
 
 def _workers(count: int, num_workers: int | None) -> int:
     """How many workers host so many environments."""
-    return min(num_workers or len(_cores()), count)
-
-
-def _cores() -> list[int]:
-    """The cores that this process may run on."""
-    if hasattr(os, 'sched_getaffinity'):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    return min(num_workers or len(cpu.cores()), count)
 
 
 def _make(

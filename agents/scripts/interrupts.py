@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TextIO
 
 from agents.tools.envs import processes
+from agents.tools.world import ALONE, World
 
 # Of a terminal that is closed there is a signal on most systems, not on all.
 NAMES = 'SIGINT', 'SIGTERM', 'SIGHUP'
@@ -50,13 +51,18 @@ class Interrupts:
 
     Outside of the context no signal is heard, and all of it does nothing.
 
+    Of several ranks the first alone hears signals. At the beginning it ends
+    them all; after `stop_together` all stop where they next `agree`.
+
     Args:
         aim: What is going to be done at a signal, to be said.
+        ranks: Those that are stopped together.
     """
 
-    def __init__(self, aim: str = 'stopping'):
+    def __init__(self, aim: str = 'stopping', ranks: World = ALONE):
         self.signal: int | None = None
         self.raised = False
+        self.agreed = False  # Whether all ranks stop.
         self._aim = aim
         self._doing = ''
         self._held = False
@@ -65,6 +71,20 @@ class Interrupts:
         self._last: list[Callable[[], None]] = []
         self._before: dict = {}
         self._problems = sys.stderr
+        self._ranks = ranks
+        self._together = False
+
+    def stop_together(self) -> None:
+        """Raise nothing any more but where all ranks agree to."""
+        self._together = self._ranks.size > 1
+
+    def agree(self) -> None:
+        """Raise KeyboardInterrupt on all ranks if the first heard a signal."""
+        if self._together:
+            found = self._ranks.share(self.signal)
+            if found is not None:
+                self.signal, self.agreed = found, True
+                self._raise()
 
     def call(self, callback: Callable[[], None]) -> None:
         """Call a function at the first signal, from another thread."""
@@ -95,7 +115,7 @@ class Interrupts:
             yield
         finally:
             self._doing, self._held = '', False
-        if self.signal is not None:
+        if self.signal is not None and not self._together:
             self._raise()
 
     def disarm(self) -> None:
@@ -133,8 +153,10 @@ class Interrupts:
 
     def _handle(self, number: int, frame: object) -> None:
         """In the main thread, as soon as that runs Python."""
+        if not self._ranks.is_first:
+            return
         self.signal = self.signal or number
-        if not self._held:
+        if not self._held and not self._together:
             self._raise()
 
     def _raise(self) -> None:
@@ -169,7 +191,7 @@ class Interrupts:
     def _next(self) -> int | None:
         """Wait for the next signal; None if there is none before the end."""
         while number := os.read(self._read, 1):
-            if number[0] in self._before:
+            if number[0] in self._before and self._ranks.is_first:
                 return number[0]
         return None
 

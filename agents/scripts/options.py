@@ -61,6 +61,17 @@ class Parser(argparse.ArgumentParser):
             help='step them in this process',
         )
 
+    def add_ranks(self) -> None:
+        """Add the option for several processes, see `launcher`."""
+        self.add_argument(
+            '--nprocs',
+            type=int,
+            default=1,
+            metavar='N',
+            help='learn with N processes that average what they learn; the '
+            'same as mpiexec -n N before the command',
+        )
+
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
         text = f'unrecognized arguments: {" ".join(unknown)}'
         option, equals, value = unknown[0].partition('=')

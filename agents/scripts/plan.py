@@ -86,11 +86,14 @@ def _updates_together(rollout: int, updates: int) -> int:
     )
 
 
-def describe(config: AttrDict, plan: Plan) -> str:
+def describe(config: AttrDict, plan: Plan, ranks: int = 1) -> str:
     """Say in a line what a training consists of."""
     updates = plan.steps // plan.rollout
+    agents = f'{config.num_agents} agents'
+    if ranks > 1:
+        agents = f'{ranks} ranks × {config.num_agents // ranks} agents'
     return (
-        f'{config.num_agents} agents × {config.update_every} steps → update of '
+        f'{agents} × {config.update_every} steps → update of '
         f'{plan.rollout:,} rows; {updates:,} updates = {plan.steps:,} steps; '
         f'evaluation of {config.eval_episodes} episodes every {plan.train:,}'
     )

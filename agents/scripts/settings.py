@@ -106,7 +106,8 @@ ENVIRONMENTS = Group(
         'num_workers': Setting(
             None,
             kinds.PROCESSES_OR_NONE,
-            'How many workers host the environments; None is one per core',
+            'How many workers host the environments of a rank; None is one '
+            'per core',
             'processes',
         ),
         'worker_timeout': Setting(
@@ -343,6 +344,27 @@ IMITATION = Group(
     },
 )
 
+RANKS = Group(
+    'Several ranks (--nprocs, mpiexec)',
+    {
+        'distribute': Setting(
+            'average',
+            kinds.one_of('average', 'average_epochs', 'gather'),
+            'How several ranks learn together: average gradients in each '
+            'minibatch, average weights once an epoch, which takes fewer '
+            'messages, or gather rollouts for the first rank to learn from, '
+            'which is for slow environments and small networks',
+        ),
+        'rank_timeout': Setting(
+            300.0,
+            kinds.POSITIVE,
+            'Time after which ranks do not wait for another any more, and all '
+            'end',
+            'seconds',
+        ),
+    },
+)
+
 SHARED_GROUPS = (
     ENVIRONMENTS,
     SCHEDULE,
@@ -350,6 +372,7 @@ SHARED_GROUPS = (
     LEARNING,
     NORMALIZATION,
     IMITATION,
+    RANKS,
 )
 
 # Settings of several algorithms, but not of all.

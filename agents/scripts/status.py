@@ -45,6 +45,7 @@ class Status:
         self.say('train', f'{where}; tracing and compiling')
         self._started = time.perf_counter()
         self._step = self._first_step = step
+        self.signals.stop_together()
 
     def complete(self, step: int) -> None:
         """Tell that there is nothing left to do."""
@@ -73,6 +74,8 @@ class Status:
         ):
             yield
         self._begun.add(activity)
+        if activity in WAITED_FOR:
+            self.signals.agree()
 
     def progress(self, phase: str, step: int) -> None:
         """Tell the step that a call of an operation has reached."""

@@ -11,7 +11,13 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import TYPE_CHECKING, Any
 
 if __name__ == '__main__':  # Before what takes long to import.
@@ -22,6 +28,7 @@ if __name__ == '__main__':  # Before what takes long to import.
 from agents import tools
 from agents.algorithms import sizes
 from agents.scripts import (
+    agreement,
     batches,
     checks,
     config_file,
@@ -29,6 +36,7 @@ from agents.scripts import (
     console,
     env_setup,
     interrupts,
+    launcher,
     options,
     overrides,
     plan,
@@ -38,14 +46,14 @@ from agents.scripts import (
     utility,
 )
 from agents.scripts.status import Status
-from agents.tools import errors
+from agents.tools import cpu, errors, world
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.restarts import Restarts
 from agents.tools.runs import checkpoints
+from agents.tools.world import World
 
 if TYPE_CHECKING:  # These import TensorFlow.
     from agents.tools.runs.loop import Loop, Score
-    from agents.tools.runs.saver import Saver
 
 # Share of the time that histograms may take, and that checkpoints may take.
 REPORTING_SHARE = 0.02
@@ -76,12 +84,14 @@ def train(
         training and of evaluation in turn. Each is a float that has a
         `report`. The training takes place while it is iterated over.
     """
-    require_valid(config)
+    ranks = world.connect()
+    require_valid(config, ranks.size)
     began = time.perf_counter() if began is None else began
     phases = plan.make(config, env_setup.is_native(config))
-    signals = signals or interrupts.Interrupts()
-    status = Status(say or console.silent(), signals, phases)
-    return Training(_train(config, logdir, env_processes, status, began))
+    signals = signals or interrupts.Interrupts(ranks=ranks)
+    shown = say if say and ranks.is_first else console.silent()
+    status = Status(shown, signals, phases)
+    return Training(_train(config, logdir, env_processes, status, began, ranks))
 
 
 class Training(Iterator['Score']):
@@ -109,9 +119,9 @@ class Training(Iterator['Score']):
             )
 
 
-def require_valid(config: AttrDict) -> None:
+def require_valid(config: AttrDict, ranks: int = 1) -> None:
     """Refuse what no training can be started with, before anything is."""
-    checks.require_settings(config)
+    checks.require_settings(config, ranks)
     env_setup.require(config)
 
 
@@ -121,16 +131,21 @@ def _train(
     env_processes: bool | None,
     status: Status,
     began: float,
+    ranks: World,
 ) -> Generator['Score', None, None]:
     phases = status.phases
-    status.say('plan', plan.describe(config, phases))
+    status.say('plan', plan.describe(config, phases, ranks.size))
+    # Environments may change the working directory.
+    logdir = pathlib.Path(logdir).absolute() if logdir else None
+    _come_together(ranks, config, logdir, status)
+    saved = ranks.share(logdir is not None)
+    logdir = logdir if ranks.is_first else None
+    mine = sizes.share(config, ranks.size)
     restarts = Restarts(
         config.worker_restarts, lambda text: status.say('workers', text)
     )
     with contextlib.ExitStack() as stack:
         begun = False
-        # Environments may change the working directory.
-        logdir = pathlib.Path(logdir).absolute() if logdir else None
         if logdir:
             config_file.require_plain(config)
             stack.enter_context(run_directory.locked(logdir))
@@ -140,15 +155,20 @@ def _train(
             if trained:
                 config_file.require_same_sizes(config, logdir)
                 utility.require_room(logdir, sizes.count_weights(config))
-        envs = batches.start(config, env_processes, logdir, status, restarts)
+        session = ranks.share(utility.last_checkpoint(logdir) or 0)
+        envs = batches.start(
+            mine, env_processes, session, status, restarts, ranks
+        )
         for env in envs:
             stack.callback(env.close)
-            status.signals.call(env.cancel)
+            if ranks.size == 1:  # Others would wait for this one.
+                status.signals.call(env.cancel)
+        agreement.require_same_spaces(ranks, envs[0])
         stack.enter_context(tools.programs.afresh())
         # So that a schedule ends when the training does.
-        planned = config.copy(steps=phases.steps)
+        planned = mine.copy(steps=phases.steps)
         graph = utility.define_simulation_graph(
-            envs[0], envs[1], planned, phases.updates
+            envs[0], envs[1], planned, phases.updates, ranks
         )
 
         def keep() -> None:
@@ -164,12 +184,15 @@ def _train(
                     utility.define_records(logdir, loop.clock())
                 )
 
-        loop = _define_loop(graph, config, status, restarts, began, keep)
+        loop = _define_loop(graph, config, status, restarts, began, keep, ranks)
         saver = None
         if logdir:
             _require_same_spaces(envs[0], logdir)
+        if saved:
             variables = {**graph.variables, 'step': loop.step}
-            saver = utility.define_saver(variables, logdir, place='step')
+            saver = utility.define_shared_saver(
+                variables, graph.of_agents, logdir, ranks
+            )
             restored = saver.restore(
                 warn=lambda text: status.say('checkpoint', text)
             )
@@ -182,11 +205,12 @@ def _train(
         if not (loop.clock() and envs[0].native):
             graph.restart()
         status.begin(loop.clock())
-        yield from _run(loop, saver, status, envs[0].native)
+        resumable = not envs[0].native and ranks.size == 1
+        yield from _run(loop, saver, status, resumable)
 
 
 def _run(
-    loop: 'Loop', saver: 'Saver | None', status: Status, native: bool
+    loop: 'Loop', saver: Any, status: Status, resumable: bool
 ) -> Generator['Score', None, None]:
     """Run the loop; however that ends, what has been learnt is saved.
 
@@ -194,8 +218,9 @@ def _run(
         loop: The loop.
         saver: Saves checkpoints.
         status: Where to tell what is going on.
-        native: Whether checkpoints hold environments too. These have gone on
-            when something failed, so that the last checkpoint has to do.
+        resumable: Whether to save even when something failed. Not where
+            checkpoints hold environments too, which have gone on then, nor
+            where other ranks may have; the last checkpoint has to do.
     """
     failure: BaseException | None = None
     try:
@@ -210,7 +235,7 @@ def _run(
     finally:
         status.signals.disarm()
         try:
-            if saver and loop.clock() and not (failure and native):
+            if saver and loop.clock() and (resumable or not failure):
                 saver.save(loop.clock())
         except errors.UserError as error:
             if failure is None:
@@ -226,11 +251,18 @@ def _define_loop(
     restarts: Restarts,
     began: float,
     keep: Callable[[], None],
+    ranks: World,
 ) -> 'Loop':
     """Make the loop; `keep` is called when something has been done."""
 
     def counts() -> dict[str, float]:
-        return {'restarts': restarts.count} if restarts.budget else {}
+        if not restarts.budget:
+            return {}
+        return {'restarts': sum(ranks.gather(restarts.count))}
+
+    def keep_alike() -> None:
+        agreement.require_same_weights(ranks, graph.learnt())
+        keep()
 
     phases = status.phases
     loop = tools.Loop(
@@ -238,6 +270,7 @@ def _define_loop(
         during=status.during,
         began=began,
         share=REPORTING_SHARE,
+        decide=ranks.share,
     )
     loop.add_phase(
         'train',
@@ -251,7 +284,7 @@ def _define_loop(
     )
     loop.add_phase(
         'eval',
-        _follow(graph.eval, keep),
+        _follow(graph.eval, keep_alike),
         batch_size=phases.evaluation,
         steps=phases.evaluation,
         report_every=phases.evaluation,
@@ -259,6 +292,33 @@ def _define_loop(
         counts=counts,
     )
     return loop
+
+
+def _come_together(
+    ranks: World, config: AttrDict, logdir: pathlib.Path | None, status: Status
+) -> None:
+    """Find out whether ranks were started alike, and where they are."""
+    if ranks.size == 1:
+        return
+    ranks.watch(config.rank_timeout)
+    agreement.require_same_start(ranks, config, logdir)
+    here, count = ranks.count_here()
+    cores = ranks.gather(cpu.cores())
+    if all(each == cores[0] for each in cores):
+        cpu.take_share(here, count)
+    machines = sum(first == 0 for first, _ in ranks.gather([here, count]))
+    places = 'this machine' if machines == 1 else f'{machines} machines'
+    each = len(cpu.cores())
+    slow = len(cores[0]) < count
+    shared = (
+        f'{len(cores[0])} cores for all, which is slow'
+        if slow
+        else (f'{each} core{"s" * (each > 1)} for each')
+    )
+    status.say(
+        'ranks',
+        f'{ranks.size} on {places}, {shared}; {config.distribute}',
+    )
 
 
 def _follow(
@@ -305,14 +365,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
     if given.settings:
         return _print_settings(given)
+    try:
+        ranks = world.connect()
+        if given.nprocs != ranks.size:
+            return _start_ranks(given, ranks, arguments)
+    except errors.UserError as error:
+        console.complain(str(error))
+        return 1
     directory = None
     with (
-        interrupts.Interrupts('saving') as signals,
-        console.on_terminal() as terminal,
+        interrupts.Interrupts('saving', ranks) as signals,
+        console.on_terminal(ranks.is_first) as terminal,
         contextlib.ExitStack() as stack,
     ):
         try:
-            directory, config = _open(given, terminal, stack)
+            directory, config = _open(given, terminal, stack, ranks)
             unused = functools.partial(run_directory.remove_unused, directory)
             signals.call_last(unused)
             scores = train(
@@ -328,7 +395,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     pass
         except (Exception, KeyboardInterrupt) as error:
             shown = directory and _as_given(given, directory)
-            return _end(error, directory, shown, terminal, signals)
+            return _end(error, directory, shown, terminal, signals, ranks)
     name = _as_given(given, directory)
     terminal.say('done', f'see tensorboard --logdir {name}')
     return 0
@@ -340,6 +407,7 @@ def _end(
     shown: pathlib.Path | None,
     terminal: console.Console,
     signals: interrupts.Interrupts,
+    ranks: World,
 ) -> int:
     """Tell why the training ended early; returns the exit code.
 
@@ -349,6 +417,7 @@ def _end(
         shown: How the user calls it.
         terminal: Where to tell.
         signals: The signal that ended it, if one did.
+        ranks: What ends along with it.
     """
     stopped = isinstance(error, (errors.Cancelled, KeyboardInterrupt))
     mistake = isinstance(error, errors.UserError) and not stopped
@@ -358,15 +427,20 @@ def _end(
     signals.disarm()
     step = _last_checkpoint(directory)
     if mistake:
+        ranks.wait_for_turn(late=isinstance(error, errors.ElsewhereError))
         console.complain(str(error))
         if step is not None:
             what = f'{shown} has a checkpoint of step {step:,}'
             terminal.say('stopped', f'{what}; give its timestamp to go on')
+        ranks.abort(1)
         return 1
     saved = f'{shown} is saved; give its timestamp to go on'
     nothing = 'before anything was learnt'
     terminal.say('stopped', nothing if step is None else saved)
-    return 128 + (signals.signal or signal.SIGINT)
+    code = 128 + (signals.signal or signal.SIGINT)
+    if not signals.agreed:
+        ranks.abort(code)
+    return code
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -397,32 +471,60 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help='print all settings of the config with their meanings and end',
     )
     parser.add_env_processes()
+    parser.add_ranks()
     given = parser.parse(arguments)
     # Environments may change the working directory.
     given.home = pathlib.Path(given.logdir).absolute()
     return given
 
 
+def _start_ranks(
+    given: argparse.Namespace,
+    ranks: World,
+    arguments: Sequence[str] | None,
+) -> int:
+    """Run the command on several ranks; returns the exit code."""
+    if given.nprocs < 1:
+        raise errors.ConfigError(
+            f'--nprocs has to be 1 or more, not {given.nprocs}.'
+        )
+    if ranks.size > 1:
+        raise errors.ConfigError(
+            f'A launcher has started {ranks.size} ranks, where --nprocs asks '
+            f'for {given.nprocs}. Leave out one of both.'
+        )
+    # So that a mistake is told at once, and once.
+    written = config_names.find_config(given.config)()
+    _, changed = _change_settings(given, written, *_find_run(given))
+    require_valid(changed, given.nprocs)
+    given_arguments = sys.argv[1:] if arguments is None else arguments
+    return launcher.run(given.nprocs, 'agents.scripts.train', given_arguments)
+
+
 def _open(
     given: argparse.Namespace,
     terminal: console.Console,
     stack: contextlib.ExitStack,
+    ranks: World,
 ) -> tuple[pathlib.Path, AttrDict]:
     """The directory of the run and its settings, told on the terminal."""
     written = config_names.find_config(given.config)()
-    directory, resumed = _find_run(given)
-    config, changed = _change_settings(
-        given, written, directory if resumed else None
-    )
-    require_valid(changed)
+    directory, saved = _name_run(given), None
+    if ranks.is_first:
+        directory, saved = _find_run(given)
+    # Other machines need not see the files of this one.
+    saved = ranks.share(saved)
+    config, changed = _change_settings(given, written, directory, saved)
+    require_valid(changed, ranks.size)
     name = _config_name(given)
-    if directory is None:
+    if directory is None and ranks.is_first:
         directory = stack.enter_context(run_directory.claimed(given.home, name))
+    directory = given.home / ranks.share(directory and directory.name)
     terminal.say('agents', f'{name}: {_title(changed)}, seed {changed.seed}')
     new = f'new run named {given.timestamp}' if given.timestamp else 'new'
     shown = _as_given(given, directory)
-    terminal.say('run', f'{shown} ({"resumed" if resumed else new})')
-    if resumed:
+    terminal.say('run', f'{shown} ({new if saved is None else "resumed"})')
+    if saved is not None:
         _tell_differences(config, changed, written, terminal)
     return directory, changed
 
@@ -458,10 +560,7 @@ def _print_settings(given: argparse.Namespace) -> int:
     terminal = console.on_terminal()
     try:
         written = config_names.find_config(given.config)()
-        directory, resumed = _find_run(given)
-        _, changed = _change_settings(
-            given, written, directory if resumed else None
-        )
+        _, changed = _change_settings(given, written, *_find_run(given))
         checks.require_settings(changed)
         config_file.require_plain(changed)
         terminal.print(settings_text.format_columns(changed, terminal.width))
@@ -471,27 +570,44 @@ def _print_settings(given: argparse.Namespace) -> int:
     return 0
 
 
+def _name_run(given: argparse.Namespace) -> pathlib.Path | None:
+    """The directory that a timestamp names."""
+    if not given.timestamp:
+        return None
+    return given.home / f'{given.timestamp}-{_config_name(given)}'
+
+
 def _find_run(
     given: argparse.Namespace,
-) -> tuple[pathlib.Path | None, bool]:
-    """The directory that a timestamp names, and whether it holds a run."""
-    if not given.timestamp:
-        return None, False
-    directory = given.home / f'{given.timestamp}-{_config_name(given)}'
-    return directory, run_directory.is_run(directory)
+) -> tuple[pathlib.Path | None, AttrDict | None]:
+    """The directory that a timestamp names, and the settings of its run."""
+    directory = _name_run(given)
+    if directory is None or not run_directory.is_run(directory):
+        return directory, None
+    return directory, config_file.load_config(directory)
 
 
 def _change_settings(
     given: argparse.Namespace,
     config: AttrDict,
-    run: pathlib.Path | None,
+    directory: pathlib.Path | None,
+    saved: Mapping[str, Any] | None,
 ) -> tuple[AttrDict, AttrDict]:
-    """Settings as a run that is resumed has them, and as they are changed."""
+    """Settings as a run that is resumed has them, and as they are changed.
+
+    Args:
+        given: The options.
+        config: The settings of the config.
+        directory: Directory of the run.
+        saved: What its file of settings holds, if it is resumed.
+    """
     changes = [*given.set]
     if given.seed is not None:
         changes.append(f'seed={given.seed}')
-    if run:
-        config = config_file.restore_config(config, run, changes)
+    if directory and saved is not None:
+        config = config_file.restore_config(
+            config, directory, changes, saved=saved
+        )
     return config, overrides.apply(config, changes)
 
 

@@ -1,16 +1,15 @@
 """What the scripts share: from a configuration to a graph and to files."""
 
 import contextlib
-import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from agents import algorithms, tools
 from agents.scripts import env_setup
-from agents.tools import errors, spaces
+from agents.tools import cpu, errors, spaces, world
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import wire
 from agents.tools.graph import compile_cache
@@ -19,6 +18,7 @@ from agents.tools.runs import checkpoints, files
 if TYPE_CHECKING:  # These import TensorFlow.
     from agents.algorithms.algorithm import Algorithm
     from agents.parts.policy import Policy
+    from agents.tools.graph.communicator import Communicator
     from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
     from agents.tools.runs.records import Records
     from agents.tools.runs.saver import Saver
@@ -47,24 +47,30 @@ def define_batch_env(
     return tools.InGraphBatchEnv(tools.BatchEnv(envs))
 
 
-def use_threads(config: AttrDict) -> None:
+def use_threads(config: AttrDict, ranks: world.World = world.ALONE) -> None:
     """Import TensorFlow and give its operations the threads that suit them."""
     from agents.tools.graph import devices
 
-    # The policy and the value are learnt on threads of their own.
-    cores = max(1, (os.cpu_count() or 1) // 2)
+    cores = len(cpu.cores())
+    if ranks.size == 1:
+        # The policy and the value are learnt on threads of their own.
+        cores = max(1, cores // 2)
     rows = config.num_agents * config.update_every
     devices.use_threads(cores if rows > MANY_ROWS else 1)
 
 
-def define_native_batch_envs(config: AttrDict) -> list[Any]:
+def define_native_batch_envs(
+    config: AttrDict, ranks: world.World = world.ALONE
+) -> list[Any]:
     """Make the batches for training and evaluation of a native environment."""
     from agents.environments.native_batch_env import NativeBatchEnv
+    from agents.tools.graph import mpi
 
     env = env_setup.native(config)
+    speaking = mpi.define(ranks)
     limit = min(config.max_length, env.max_length or config.max_length)
     return [
-        NativeBatchEnv(env, count, limit, config.seed, purpose)
+        NativeBatchEnv(env, count, limit, config.seed, purpose, speaking)
         for purpose, count in (
             ('train', config.num_agents),
             ('eval', config.eval_episodes),
@@ -77,27 +83,32 @@ def define_simulation_graph(
     eval_env: Any,
     config: AttrDict,
     updates: int | None = None,
+    ranks: world.World = world.ALONE,
 ) -> 'SimulationGraph':
     """Build the algorithm of a configuration and what its phases need.
 
     Args:
         batch_env: Environments to train in, see `InGraphBatchEnv`.
         eval_env: Environments to evaluate in.
-        config: Settings.
+        config: Settings of this rank.
         updates: How many updates make one program with their rollouts, see
             `agents.tools.graph.simulation.training`.
+        ranks: Those that learn together.
     """
     from agents.algorithms.algorithm import Task
     from agents.scripts import networks
+    from agents.tools.graph import mpi
     from agents.tools.graph.devices import SECOND_DEVICE
 
-    critic_device = SECOND_DEVICE if updates is None else None
+    alone = ranks.size == 1
+    critic_device = SECOND_DEVICE if updates is None and alone else None
+    speaking = mpi.define(ranks)
     spaces = batch_env.observation_space, batch_env.action_space
     algo = algorithms.define(
         networks.define(*spaces, config, critic_device),
-        Task(*spaces, len(batch_env), config, critic_device),
+        Task(*spaces, len(batch_env), config, critic_device, speaking),
     )
-    return SimulationGraph(algo, batch_env, eval_env, config, updates)
+    return SimulationGraph(algo, batch_env, eval_env, config, updates, speaking)
 
 
 class SimulationGraph:
@@ -107,6 +118,8 @@ class SimulationGraph:
         algo: The algorithm.
         variables: What a checkpoint holds, by name. What only matters within a
             rollout is left out, as checkpoints are written between them.
+        of_agents: Those of the agents of this rank, and along which of their
+            axes the agents are.
 
     Args:
         algo: The algorithm.
@@ -114,6 +127,7 @@ class SimulationGraph:
         eval_env: Environments to evaluate in.
         config: Settings.
         updates: How many updates make one program with their rollouts.
+        ranks: Those that learn together.
     """
 
     def __init__(
@@ -123,6 +137,7 @@ class SimulationGraph:
         eval_env: Any,
         config: AttrDict,
         updates: int | None,
+        ranks: 'Communicator',
     ):
         from agents.algorithms.actor import Actor
         from agents.tools.graph import simulation
@@ -130,13 +145,15 @@ class SimulationGraph:
         from agents.tools.graph.episode_scores import EpisodeScores
 
         self.algo = algo
+        gathers = config.distribute == 'gather'
+        self._alike = 'policy/' if gathers else ('policy/', 'algo/')
         self._batch_env, self._eval_env = batch_env, eval_env
-        self._scores = EpisodeScores(len(batch_env))
+        self._scores = EpisodeScores(len(batch_env), ranks)
         self._train = simulation.training(
             batch_env, algo, self._scores, config.update_every, updates
         )
         actor = Actor(algo.policy, len(eval_env))
-        eval_scores = EpisodeScores(len(eval_env))
+        eval_scores = EpisodeScores(len(eval_env), ranks)
 
         @tf.function(autograph=False, jit_compile=eval_env.compiled)
         def evaluate() -> dict[str, tf.Tensor]:
@@ -147,6 +164,7 @@ class SimulationGraph:
 
         self._evaluate = evaluate
         self.variables = self._name_variables()
+        self.of_agents = self._list_of_agents()
 
     def train(self) -> dict[str, float]:
         """Collect rollouts and learn from them; returns means for the log."""
@@ -155,6 +173,16 @@ class SimulationGraph:
     def eval(self) -> dict[str, float]:
         """Play an episode of each environment; returns means for the log."""
         return _call(self._evaluate, self._eval_env)
+
+    def learnt(self) -> list[Any]:
+        """The variables that are the same on all ranks once they learnt."""
+        parts = [variable for variable, _ in self.of_agents]
+        return [
+            variable
+            for name, variable in self.variables.items()
+            if name.startswith(self._alike)
+            and not any(variable is part for part in parts)
+        ]
 
     def restart(self) -> None:
         """Begin all episodes of the training anew."""
@@ -166,7 +194,7 @@ class SimulationGraph:
         from agents.tools.graph import weights
 
         transient = self.algo.transient()
-        parts = {'algo': self.algo, 'scores': self._scores}
+        parts = {'algo': self.algo.saved(), 'scores': self._scores}
         if self._batch_env.native:
             envs = {'env': self._batch_env, 'eval_env': self._eval_env}
             transient = [transient, [env.transient() for env in envs.values()]]
@@ -175,6 +203,13 @@ class SimulationGraph:
         policy = name_policy(self.algo.policy)
         others = [*lost.values(), *policy.values()]
         return {**policy, **weights.named_variables(parts, others=others)}
+
+    def _list_of_agents(self) -> list[tuple[Any, int]]:
+        found = [self.algo.of_agents()]
+        if self._batch_env.native:
+            found += [self._batch_env.of_agents(), self._eval_env.of_agents()]
+        first = [(variable, 0) for variable in tools.nested.flatten(found)]
+        return [*first, (self._scores.of_agents(), 1)]
 
 
 def name_policy(policy: 'Policy') -> dict[str, Any]:
@@ -198,6 +233,31 @@ def define_saver(
 
     directory = pathlib.Path(logdir) / CHECKPOINTS
     return Saver(directory, variables, partial=partial, place=place)
+
+
+def define_shared_saver(
+    variables: Mapping[str, Any],
+    of_agents: Sequence[tuple[Any, int]],
+    logdir: Path | None,
+    ranks: world.World,
+) -> Any:
+    """Make the saver of a run that several ranks may take part in.
+
+    Args:
+        variables: The variables of this rank by name.
+        of_agents: Those of its agents, see `SimulationGraph`.
+        logdir: Directory of the run; other ranks than the first need none.
+        ranks: The ranks.
+    """
+    from agents.tools.runs.shared_saver import SharedSaver
+
+    def define(whole: Mapping[str, Any]) -> 'Saver':
+        assert logdir is not None
+        return define_saver(whole, logdir, place='step')
+
+    if ranks.size == 1:
+        return define(variables)
+    return SharedSaver(define, variables, of_agents, ranks)
 
 
 def last_checkpoint(logdir: Path | None) -> int | None:

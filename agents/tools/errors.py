@@ -48,6 +48,10 @@ class WorkerDied(EnvError):
     """A worker process ended by itself, whatever its environment did."""
 
 
+class ElsewhereError(UserError):
+    """Another rank cannot go on, and knows more of the reason."""
+
+
 class Cancelled(UserError):
     """Stepping was called off from outside, for example by Ctrl-C."""
 

@@ -104,9 +104,7 @@ class Ranks(World):
     def gather(self, value: Any) -> list[Any]:
         text = np.frombuffer(json.dumps(value).encode(), np.uint8)
         sizes = np.empty(self.size, np.int64)
-        self.send(
-            self._comm.Allgather, np.array([len(text)], np.int64), sizes
-        )
+        self.send(self._comm.Allgather, np.array([len(text)], np.int64), sizes)
         packed = np.empty(int(sizes.sum()), np.uint8)
         self.send(self._comm.Allgatherv, text, (packed, sizes))
         parts = np.split(packed, np.cumsum(sizes)[:-1])
@@ -170,7 +168,7 @@ class Ranks(World):
             print(
                 f'error: Rank {self.rank} has waited for the others for '
                 f'{self._limit:g} s: one of them hangs or has been stopped, or '
-                'is far slower (rank_timeout allows more). All have been ended.',
+                'is far slower (rank_timeout allows more). All are ended.',
                 file=sys.stderr,
                 flush=True,
             )

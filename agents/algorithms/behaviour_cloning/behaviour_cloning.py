@@ -30,7 +30,8 @@ class BehaviourCloning(Algorithm):
         )
         self._actor = Actor(self.policy, task.num_agents)
         self._config = config
-        self._seed = tf.Variable(config.seed % 2**31, trainable=False)
+        seed = random.seed_of(config.seed, task.ranks.rank)
+        self._seed = tf.Variable(seed, trainable=False)
         self._updates = tf.Variable(0, trainable=False)
 
     def begin_episode(self, begins: tf.Tensor) -> None:

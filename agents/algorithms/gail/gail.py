@@ -59,7 +59,8 @@ class GAIL(Algorithm):
         self._config = config
         self._actions = task.action_space
         self._ranks = task.ranks
-        self._seed = tf.Variable(config.seed % 2**31, trainable=False)
+        seed = random.seed_of(config.seed, task.ranks.rank)
+        self._seed = tf.Variable(seed, trainable=False)
         self._updates = tf.Variable(0, trainable=False)
         # Ends of the policy's episodes and its steps, of which the last ones
         # count most.
@@ -104,6 +105,9 @@ class GAIL(Algorithm):
             **self.discriminator.optimizer.summary('discriminator'),
         }
 
+    def of_agents(self) -> list[Any]:
+        return self.algorithm.of_agents()
+
     def transient(self) -> list[Any]:
         return [
             self._log,
@@ -129,7 +133,8 @@ class GAIL(Algorithm):
     def _judge(self, record: Record) -> tf.Tensor:
         """What to learn from instead of rewards, `[time, agent]`."""
         steps = self._define_steps(record)
-        metrics = self._learn(steps, self._are_sound(steps))
+        sound = ~self._ranks.any(~self._are_sound(steps))
+        metrics = self._learn(steps, sound)
         logits = tf.reshape(
             self.discriminator.logits(steps), record.reward.shape
         )

@@ -1,6 +1,9 @@
 """Scores and lengths of the episodes of a batch."""
 
+from typing import Any
+
 from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
 
 # More episodes than there ever are.
 UNLIMITED = 1e30
@@ -17,10 +20,12 @@ class EpisodeScores(tf.Module):
 
     Args:
         num_agents: Number of environments in the batch.
+        ranks: Those whose episodes are told of together.
     """
 
-    def __init__(self, num_agents: int):
+    def __init__(self, num_agents: int, ranks: Communicator = ALONE):
         super().__init__()
+        self._ranks = ranks
         # The score, the length and the number of episodes left of each agent.
         self._running = tf.Variable(tf.zeros((3, num_agents)), trainable=False)
         # Of the episodes that ended: how many there were, the sums of their
@@ -66,11 +71,12 @@ class EpisodeScores(tf.Module):
         """Forget the episodes since the last time.
 
         Returns:
-            The number of `episodes`, the means of their `score` and `length`,
-            and the `score_std`, `score_min` and `score_max` of their scores;
-            zeros if there were none.
+            Of all ranks together the number of `episodes`, the means of their
+            `score` and `length`, and the `score_std`, `score_min` and
+            `score_max` of their scores; zeros if there were none.
         """
-        episodes, length, score, squares, low, high = tf.unstack(self._totals)
+        totals = self._gather_totals()
+        episodes, length, score, squares, low, high = tf.unstack(totals)
         self._totals.assign(tf.constant(NOTHING, tf.float64))
         some = tf.maximum(episodes, 1.0)
         mean = score / some
@@ -87,6 +93,24 @@ class EpisodeScores(tf.Module):
         return {
             name: tf.cast(value, tf.float32) for name, value in results.items()
         }
+
+    def of_agents(self) -> Any:
+        """A variable of the agents of this rank, `[number, agent]`."""
+        return self._running
+
+    def _gather_totals(self) -> tf.Tensor:
+        mine = self._totals.read_value()
+        if self._ranks.size == 1:
+            return mine
+        every = tf.stack(self._ranks.gather(mine))
+        return tf.concat(
+            [
+                tf.reduce_sum(every[:, :4], 0),
+                tf.reduce_min(every[:, 4:5], 0),
+                tf.reduce_max(every[:, 5:], 0),
+            ],
+            0,
+        )
 
     def _add(
         self, score: tf.Tensor, length: tf.Tensor, ended: tf.Tensor

@@ -1,5 +1,6 @@
 """Ranks that MPI has started, speaking to each other from within programs."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +15,9 @@ from agents.tools.layout import Spec
 Arrays = list[np.ndarray]
 
 
+@functools.cache
 def define(ranks: world.World) -> Communicator:
-    """What algorithms speak by to the ranks of a world."""
+    """What algorithms speak by to the ranks of a world; one, to keep order."""
     return Ranks(ranks) if isinstance(ranks, world.Ranks) else ALONE
 
 

@@ -12,11 +12,19 @@ from agents.tools.graph.backend import tf
 # Takes neighbouring seeds far apart: an odd number, 2³² over the golden ratio.
 SPREAD = 0x9E3779B1 - 2**32
 
+# How far apart the seeds of two ranks are: further than seeds that are tried.
+RANK_SEEDS = 1_000_003
+
 # Up to so many numbers are permuted by comparing each to each, which is exact.
 # Beyond, where that takes longer than is negligible, as many rounds of a
 # network as are needed to find nothing that is more likely than it should be.
 MOST_RANKED = 128
 ROUNDS = 10
+
+
+def seed_of(seed: int, rank: int = 0) -> int:
+    """The seed of a rank, so that no two draw the same; fits into 32 bits."""
+    return (seed + rank * RANK_SEEDS) % 2**31
 
 
 def key(

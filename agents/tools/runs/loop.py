@@ -96,6 +96,7 @@ class Loop:
         began: Time at which the run began, by `time.perf_counter`.
         share: Share of the time that summaries may take, and that checkpoints
             may take; by default no limit.
+        decide: Returns what all ranks do, given what this one would.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Loop:
         during: Callable[[str], AbstractContextManager] = nullcontext,
         began: float | None = None,
         share: float = 1.0,
+        decide: Callable[[bool], bool] = bool,
     ):
         if step is None:
             step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -113,6 +115,7 @@ class Loop:
         self.records = records  # May be set until the loop runs.
         self._progress = progress
         self._during = during
+        self._decide = decide
         self._began = time.perf_counter() if began is None else began
         self._phases: list[Phase] = []
         self._tallies: dict[str, _Tally] = {}
@@ -214,7 +217,7 @@ class Loop:
                 self.records.summarize(phase.name, self.clock(), summary)
 
     def _save(self, saver: Any) -> None:
-        if self._checkpoints.allows():
+        if self._decide(self._checkpoints.allows()):
             with self._during('checkpoint'), self._checkpoints.spend():
                 saver.save(self.clock())
 

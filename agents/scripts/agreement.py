@@ -1,0 +1,105 @@
+"""What has to be the same on all ranks of a training, and is looked at."""
+
+import importlib.metadata
+import json
+import pathlib
+import platform
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import agents
+from agents.scripts import plain_yaml, utility
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import checkpoints, files
+from agents.tools.world import World
+
+PACKAGES = 'tensorflow', 'keras', 'numpy', 'gymnasium'
+
+
+def require_same_start(
+    ranks: World, config: AttrDict, logdir: pathlib.Path | None
+) -> None:
+    """Refuse ranks that were started with different things.
+
+    Args:
+        ranks: The ranks.
+        config: The settings that this one has.
+        logdir: The directory of the run as this rank was told, which need not
+            be there but for the first.
+    """
+    settings = {
+        key: json.dumps(plain_yaml.simplify(value), sort_keys=True)
+        for key, value in config.items()
+    }
+    _require_same(ranks, {**_versions(), **settings})
+    first, *others = ranks.gather(_describe_checkpoint(logdir))
+    for rank, found in enumerate(others, 1):
+        if found not in (None, first):
+            raise errors.ConfigError(
+                f'Rank {rank} finds the checkpoint {found} in the directory of '
+                f'this run, where the first has {first or "none"}. Remove the '
+                'one that is not meant.'
+            )
+
+
+def require_same_spaces(ranks: World, batch_env: Any) -> None:
+    """Refuse ranks whose environments differ."""
+    _require_same(
+        ranks,
+        {
+            'observations': str(batch_env.observation_space),
+            'actions': str(batch_env.action_space),
+        },
+    )
+
+
+def require_same_weights(ranks: World, variables: Iterable[Any]) -> None:
+    """Refuse to go on with ranks that have learnt different things."""
+    if ranks.size == 1:
+        return
+    digest = 0
+    for variable in variables:
+        digest = zlib.crc32(variable.numpy().tobytes(), digest)
+    found = ranks.gather(digest)
+    different = [str(rank) for rank, x in enumerate(found) if x != found[0]]
+    if different:
+        raise errors.UserError(
+            'The ranks have learnt different weights, which they never should: '
+            f'{", ".join(different)} differ from the first. Do their machines '
+            'have the same processors, and does nothing in the networks depend '
+            'on the rank? Nothing is saved of it.'
+        )
+
+
+def _require_same(ranks: World, mine: dict[str, str]) -> None:
+    first, *others = ranks.gather(mine)
+    for rank, found in enumerate(others, 1):
+        for key in sorted({*first, *found}):
+            if first.get(key) != found.get(key):
+                raise errors.ConfigError(
+                    f'Rank {rank} has {key}={found.get(key)}, where the first '
+                    f'has {first.get(key)}. Start all ranks by the same '
+                    'command, with the same packages.'
+                )
+
+
+def _versions() -> dict[str, str]:
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    python = platform.python_version()
+    return {'agents': agents.__version__, 'python': python, **found}
+
+
+def _describe_checkpoint(logdir: pathlib.Path | None) -> str | None:
+    """The last checkpoint of a run, by its step and what is in it."""
+    step = utility.last_checkpoint(logdir)
+    if logdir is None or step is None:
+        return None
+    path = checkpoints.path_of(logdir / utility.CHECKPOINTS, step)
+    manifest = path / checkpoints.MANIFEST
+    try:
+        text = files.read(manifest, checkpoints.MANIFEST_BYTES)
+    except errors.UserError:
+        return f'{step} (damaged)'
+    return f'{step} ({zlib.crc32(text):08x})'

@@ -1,0 +1,138 @@
+"""Starts a command again on several ranks, by the mpiexec of mpi4py's MPI."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from agents.scripts import console, interrupts
+from agents.tools import errors
+
+# What the launcher itself says of signals and of ranks that end, which have
+# said why.
+NOISE = (
+    b'[mpiexec@',
+    b'[proxy:',
+    b'=====',
+    b'=   ',
+    b'YOUR APPLICATION TERMINATED',
+    b'This typically refers to',
+    b'Please see the FAQ',
+    b'Abort(',
+    b'application called MPI_Abort',
+)
+KILLED = b'YOUR APPLICATION TERMINATED WITH THE EXIT STRING: '
+
+# What the system does to the launcher when this process is killed.
+PR_SET_PDEATHSIG = 1
+
+
+def run(count: int, module: str, arguments: Sequence[str]) -> int:
+    """Run a module on several ranks; returns the exit code.
+
+    Args:
+        count: How many ranks.
+        module: Name of the module.
+        arguments: Its arguments.
+    """
+    command = [str(find_mpiexec()), '-n', str(count), sys.executable, '-m']
+    environ = {**os.environ, console.TERMINAL: _describe_terminal()}
+    process = subprocess.Popen(
+        [*command, module, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env=environ,
+        start_new_session=True,  # Signals of the terminal come by this one.
+        preexec_fn=_end_with_parent,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    pump = threading.Thread(target=_copy, args=[process.stdout])
+    killed: list[bytes] = []
+    filtering = threading.Thread(target=_filter, args=[process.stderr, killed])
+    with _forwarding(process):
+        for thread in (pump, filtering):
+            thread.start()
+        code = process.wait()
+        for thread in (pump, filtering):
+            thread.join()
+    if killed:
+        console.complain(
+            f'A rank was ended from outside ({killed[0].decode()}), and with '
+            'it all others. Give the timestamp of the run to go on from its '
+            'last checkpoint.'
+        )
+    return code if code >= 0 else 128 - code
+
+
+def find_mpiexec() -> pathlib.Path:
+    """The launcher beside this Python, or the one that a shell would find."""
+    beside = pathlib.Path(sys.executable).with_name('mpiexec')
+    found = str(beside) if beside.exists() else shutil.which('mpiexec')
+    if found is None:
+        raise errors.ConfigError(
+            'Several ranks need mpiexec and mpi4py, and there is no mpiexec: '
+            "pip install 'agents[mpi]'."
+        )
+    return pathlib.Path(found)
+
+
+def _describe_terminal() -> str:
+    if not sys.stdout.isatty():
+        return ''
+    return str(shutil.get_terminal_size().columns)
+
+
+def _end_with_parent() -> None:
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _forwarding(process: subprocess.Popen) -> Iterator[None]:
+    """Pass signals on; the launcher tells the ranks."""
+
+    def forward(number: int, frame: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            # It does not survive others, nor a second one of the first.
+            kind = number if not told else signal.SIGTERM
+            told.append(number)
+            known = (signal.SIGINT, signal.SIGTERM)
+            process.send_signal(kind if kind in known else signal.SIGTERM)
+
+    told: list[int] = []
+    before = {
+        number: signal.signal(number, forward) for number in interrupts.SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _copy(source: BinaryIO) -> None:
+    """Print what the ranks print, as it comes."""
+    while part := os.read(source.fileno(), 2**16):
+        with contextlib.suppress(OSError):
+            sys.stdout.buffer.write(part)
+            sys.stdout.buffer.flush()
+
+
+def _filter(source: BinaryIO, killed: list[bytes]) -> None:
+    """Print the problems of ranks without those that the launcher has."""
+    for line in source:
+        if line.startswith(KILLED):
+            killed.append(line.removeprefix(KILLED).strip())
+        if not line.startswith(NOISE) and line.strip():
+            with contextlib.suppress(OSError):
+                sys.stderr.buffer.write(line)
+                sys.stderr.buffer.flush()

@@ -1,0 +1,119 @@
+"""Checkpoints of a training that several ranks take part in."""
+
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.tools.graph import mpi
+from agents.tools.graph.backend import tf
+from agents.tools.runs.saver import Saver
+from agents.tools.world import World
+
+
+class SharedSaver:
+    """Saves and restores what all ranks know; the first alone uses files.
+
+    What is known of agents is of all of them in a checkpoint, as if one rank
+    had them all. So a run can go on with another number of ranks, or alone.
+
+    Like a `Saver`, whose functions are called on all ranks in the same order.
+
+    Args:
+        define: Makes the saver of the first rank, given its variables.
+        variables: The variables of this rank by name.
+        of_agents: Those of its agents, and along which of their axes the
+            agents are; as many on every rank, in the same order.
+        ranks: All ranks.
+    """
+
+    def __init__(
+        self,
+        define: Callable[[Mapping[str, Any]], Saver],
+        variables: Mapping[str, tf.Variable],
+        of_agents: Sequence[tuple[tf.Variable, int]],
+        ranks: World,
+    ):
+        self._ranks = ranks
+        self._speaking = mpi.define(ranks)
+        names = {id(variable): name for name, variable in variables.items()}
+        self._parts = [
+            _Parts(variable, axis, ranks)
+            for variable, axis in of_agents
+            if id(variable) in names
+        ]
+        parts = {names[id(part.mine)]: part for part in self._parts}
+        every = ranks.gather(sorted({*variables} - {*parts}))
+        common = sorted(set.intersection(*map(set, every)))
+        self._common = {name: variables[name] for name in common}
+        self._saver: Saver | None = None
+        if ranks.is_first:
+            self._saver = define({**variables, **parts})
+
+    def save(self, step: int) -> pathlib.Path | None:
+        values = [part.mine.read_value() for part in self._parts]
+        every = self._speaking.gather(values, root=0)
+        if self._saver is None:
+            return None
+        for part, *found in zip(self._parts, *every, strict=True):
+            part.join(found)
+        return self._saver.save(step)
+
+    def restore(
+        self, step: int | None = None, warn: Callable[[str], None] = print
+    ) -> int | None:
+        restored = None
+        if self._saver is not None:
+            restored = self._saver.restore(step, warn)
+        restored = self._ranks.share(restored)
+        if restored is None:
+            return None
+        read = [variable.read_value() for variable in self._common.values()]
+        wholes = [part.read_value() for part in self._parts]
+        read, wholes = self._speaking.broadcast((read, wholes))
+        for variable, value in zip(self._common.values(), read, strict=True):
+            variable.assign(value)
+        for part, whole in zip(self._parts, wholes, strict=True):
+            part.split(whole)
+        return restored
+
+
+class _Parts:
+    """A variable of all agents, of which each rank has a part.
+
+    What a `Saver` takes for a variable.
+
+    Attributes:
+        mine: The part of this rank.
+        dtype: The type of the numbers.
+        shape: The shape of the whole.
+    """
+
+    def __init__(self, mine: tf.Variable, axis: int, ranks: World):
+        self.mine = mine
+        self.dtype = mine.dtype
+        self.shape = list(mine.shape)
+        self._size = self.shape[axis]
+        self.shape[axis] *= ranks.size
+        self._axis, self._rank = axis, ranks.rank
+        self._whole = np.zeros(self.shape, self.dtype.as_numpy_dtype)
+
+    def join(self, every: Sequence[tf.Tensor]) -> None:
+        """Set the whole to the parts of all ranks."""
+        self._whole = np.concatenate([x.numpy() for x in every], self._axis)
+
+    def split(self, whole: tf.Tensor) -> None:
+        """Set the part of this rank to that of a whole."""
+        begin = self._rank * self._size
+        places = range(begin, begin + self._size)
+        self.mine.assign(tf.gather(whole, places, axis=self._axis))
+
+    def read_value(self) -> tf.Tensor:
+        return tf.constant(self._whole)
+
+    def assign(self, value: np.ndarray) -> None:
+        self._whole = value
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        return self._whole
