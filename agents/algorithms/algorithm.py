@@ -50,10 +50,9 @@ class Task(NamedTuple):
     collect: Callable[[Policy], Any] | None = None
 
     @property
-    def minibatch_ranks(self) -> Communicator:
-        """Those whose gradients are averaged for each minibatch."""
-        epochs = self.config.distribute == 'average_epochs'
-        return ALONE if epochs else self.ranks
+    def averages_by_epoch(self) -> bool:
+        """Whether ranks average weights after an epoch, not gradients in it."""
+        return self.config.distribute == 'average_epochs'
 
 
 class Algorithm(tf.Module):

@@ -1,8 +1,11 @@
 """The contract of what improves a policy."""
 
+from collections.abc import Callable
 from typing import Any
 
-from agents.parts import returns, sequences
+from agents.parts import minibatches, returns, sequences
+from agents.parts.minibatches import Metrics, Passes
+from agents.parts.optimizer import Optimizer
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools.attr_dict import AttrDict
@@ -50,6 +53,34 @@ class Learner(tf.Module):
     def transient(self) -> list[Any]:
         """Variables that a checkpoint does without."""
         return []
+
+
+class MinibatchLearner(Learner):
+    """One that goes through rollouts in minibatches, as the critic does.
+
+    Args:
+        optimizer: Changes the weights of the policy, see
+            `agents.parts.optimizer`.
+    """
+
+    def __init__(self, optimizer: Optimizer):
+        super().__init__()
+        self.optimizer = optimizer
+
+    def update(
+        self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        passes, conclude = self.begin(rollout, key, learning_rate_scale)
+        return conclude(minibatches.train(passes, self.optimizer.ranks))
+
+    def begin(
+        self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
+    ) -> tuple[Passes, Callable[[Metrics], Metrics]]:
+        """What `update` goes through, and what it makes of the numbers."""
+        raise NotImplementedError
+
+    def failure(self) -> Exception | None:
+        return self.optimizer.failure()
 
 
 def define_steps(

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from agents.algorithms.algorithm import Algorithm, Task
 from agents.algorithms.collector import Collector
-from agents.algorithms.learner import Learner
-from agents.parts import moments, normalize, returns
+from agents.algorithms.learner import Learner, MinibatchLearner
+from agents.parts import minibatches, moments, normalize, returns
 from agents.parts.critic import Critic
 from agents.parts.policy import Policy
 from agents.parts.record import Record, Rollout
@@ -73,6 +73,11 @@ class OnPolicy(Algorithm):
         self._config = config
         self._ranks = ranks
         self._rewards = task.rewards
+        self._in_step = (
+            ranks.size > 1
+            and not task.averages_by_epoch
+            and isinstance(learner, MinibatchLearner)
+        )
         self._critic_device = task.critic_device
         # Steps of a rollout, of all ranks together.
         shape = config.update_every, task.num_agents
@@ -220,17 +225,44 @@ class OnPolicy(Algorithm):
     ) -> dict[str, tf.Tensor]:
         """Improve the policy and the critic, at the same time if they can."""
         scale = chances.learning_rate_scale
-        policy, value = together(
-            lambda: self._learn_policy(rollout, chances.policy_key, scale),
-            lambda: self._learn_value(rollout, chances.value_key, scale),
-            self._critic_device,
-        )
+        if self._in_step:
+            policy, value = self._learn_in_step(rollout, chances)
+        else:
+            policy, value = together(
+                lambda: self._learn_policy(rollout, chances.policy_key, scale),
+                lambda: self._learn_value(rollout, chances.value_key, scale),
+                self._critic_device,
+            )
         skipped = policy.pop('skipped', 0) + value.pop('skipped', 0)
         return {
             **_label(policy, 'policy'),
             **_label(value, 'value'),
             'skipped': tf.cast(skipped, tf.float32),
         }
+
+    @compiled
+    def _learn_in_step(
+        self, rollout: Rollout, chances: Chances
+    ) -> list[dict[str, tf.Tensor]]:
+        """Improve both by a minibatch of each at a time.
+
+        So their gradients go to other ranks in one message.
+        """
+        scale = chances.learning_rate_scale
+        assert isinstance(self.learner, MinibatchLearner)
+        begun = [
+            self.learner.begin(rollout, chances.policy_key, scale),
+            self.critic.begin(rollout, chances.value_key, scale),
+        ]
+        every = [passes for passes, _ in begun]
+        if minibatches.fit_together(every):
+            found = minibatches.train_in_step(every, self._ranks)
+        else:
+            found = [minibatches.train(each, self._ranks) for each in every]
+        return [
+            conclude(metrics)
+            for (_, conclude), metrics in zip(begun, found, strict=True)
+        ]
 
     @compiled
     def _learn_policy(

@@ -19,10 +19,23 @@ def define_policy(networks: Networks, task: Task) -> Policy:
     )
 
 
-def define_optimizer(networks: Networks, task: Task) -> Adam:
-    """Make the optimizer of the policy."""
-    rate = task.config.learning_rate
-    return adam.define(networks.policy, rate, task.config, task.ranks)
+def define_optimizer(
+    networks: Networks, task: Task, in_epochs: bool = False
+) -> Adam:
+    """Make the optimizer of the policy.
+
+    Args:
+        networks: The networks.
+        task: What the algorithm is made for.
+        in_epochs: Whether it goes through a rollout in epochs.
+    """
+    return adam.define(
+        networks.policy,
+        task.config.learning_rate,
+        task.config,
+        task.ranks,
+        in_epochs and task.averages_by_epoch,
+    )
 
 
 def define_critic(
@@ -42,7 +55,9 @@ def define_critic(
     with tf.device(task.critic_device):
         return Critic(
             networks.value,
-            adam.define(networks.value, rate, config, task.ranks),
+            adam.define(
+                networks.value, rate, config, task.ranks, task.averages_by_epoch
+            ),
             task.num_agents,
             batch_size,
             epochs,

@@ -1,10 +1,9 @@
 """Gradient steps that cannot poison the weights."""
 
-from collections.abc import Callable
 from typing import Any
 
-from agents.parts import gradients
 from agents.parts.flat import Weights
+from agents.parts.optimizer import Optimizer
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
@@ -15,6 +14,7 @@ def define(
     learning_rate: float,
     config: AttrDict,
     ranks: Communicator = ALONE,
+    by_epoch: bool = False,
 ) -> 'Adam':
     """Make the optimizer of a network that a configuration asks for."""
     return Adam(
@@ -23,10 +23,11 @@ def define(
         config.gradient_clip,
         config.adam_epsilon,
         ranks=ranks,
+        by_epoch=by_epoch,
     )
 
 
-class Adam(tf.Module):
+class Adam(Optimizer):
     """Adam with gradients clipped by their norm.
 
     With the gradient g, all weights as one vector, at step t:
@@ -38,9 +39,9 @@ class Adam(tf.Module):
     weight: compiled, that is a third slower and takes twice as long to build.
     A gradient that is not finite changes no weight and is counted.
 
-    Whatever has `minimize`, `skipped`, `failure` and `summary` can take its
-    place. It sees the network that it is made for, and may have the loss return
-    statistics of the layers beside the gradient, see `gradients.of_rows`.
+    Another `Optimizer` can take its place. It sees the network that it is made
+    for, and may have the loss return statistics of the layers beside the
+    gradient, see `gradients.of_rows`.
 
     Kingma and Ba 2015, Adam: a method for stochastic optimization.
 
@@ -51,7 +52,8 @@ class Adam(tf.Module):
         epsilon: The term ε that keeps the division from zero.
         beta_1: How much of the mean of gradients is kept.
         beta_2: How much of the mean of their squares is kept.
-        ranks: Those whose gradients are averaged.
+        ranks: Those that take the same steps.
+        by_epoch: Whether they average weights rather than gradients.
     """
 
     def __init__(
@@ -63,63 +65,37 @@ class Adam(tf.Module):
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         ranks: Communicator = ALONE,
+        by_epoch: bool = False,
     ):
-        super().__init__()
-        self._weights = weights
+        super().__init__(weights, ranks, by_epoch)
         self._learning_rate = learning_rate
         self._max_norm = max_norm
         self._epsilon = epsilon
         self._betas = beta_1, beta_2
-        self._ranks = ranks
         self._mean = tf.Variable(tf.zeros(weights.size), trainable=False)
         self._square = tf.Variable(tf.zeros(weights.size), trainable=False)
         self._step = tf.Variable(0.0, trainable=False)
-        self._useless = gradients.Useless(weights)
-
-    @property
-    def skipped(self) -> tf.Tensor:
-        """The number of steps skipped in a row."""
-        return self._useless.skipped
-
-    def failure(self) -> Exception | None:
-        """Why to give up, if too many gradients were useless."""
-        return self._useless.failure()
 
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
         """The weights of an owner, and the running mean of their gradients."""
         return {
-            f'weights/{owner}': self._weights.read(),
+            **super().summary(owner),
             f'gradients/{owner}': self._mean.read_value(),
         }
 
-    def minimize(
+    def follow(
         self,
-        loss: Callable[[Any], dict[str, tf.Tensor]],
-        rows: Any,
+        found: tuple[tf.Tensor, dict[str, Any]],
         learning_rate_scale: tf.Tensor | float = 1.0,
-        part_rows: int | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Take one step down the gradient of a mean over rows.
-
-        Args:
-            loss: See `gradients.of_rows`, as for the others.
-            rows: Nest of tensors `[row, ...]`.
-            learning_rate_scale: Factor of the learning rate.
-            part_rows: Rows to compute the gradient of at a time.
-
-        Returns:
-            The means, and the norm of the gradient before clipping.
-        """
-        gradient, means = gradients.of_rows(
-            loss, self._weights, rows, part_rows, self._ranks
-        )
-        norm = self.apply(gradient, learning_rate_scale)
+        gradient, means = found
+        norm = self._apply(gradient, learning_rate_scale)
         return {**means, 'gradient_norm': norm}
 
-    def apply(
-        self, gradient: tf.Tensor, learning_rate_scale: tf.Tensor | float = 1.0
+    def _apply(
+        self, gradient: tf.Tensor, learning_rate_scale: tf.Tensor | float
     ) -> tf.Tensor:
-        """Take one step down a gradient; returns its norm."""
+        """Take one step down a gradient; returns its norm before clipping."""
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         # Before clipping, which by a norm of NaN makes everything NaN.
         useful = self._useless.count(gradient, norm)

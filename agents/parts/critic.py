@@ -1,8 +1,10 @@
 """The value of a state under the policy, learnt from returns."""
 
+from collections.abc import Callable
 from typing import Any
 
 from agents.parts import minibatches, moments, sequences
+from agents.parts.minibatches import Metrics, Passes
 from agents.parts.record import Rollout
 from agents.tools import nested
 from agents.tools.graph import state
@@ -86,6 +88,13 @@ class Critic(tf.Module):
             Numbers for the log: `loss`, `gradient_norm`, `skipped`, and how
             much of the returns is explained before and after.
         """
+        passes, conclude = self.begin(rollout, key, learning_rate_scale)
+        return conclude(minibatches.train(passes, self.optimizer.ranks))
+
+    def begin(
+        self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
+    ) -> tuple[Passes, Callable[[Metrics], Metrics]]:
+        """What `update` goes through, and what it makes of the numbers."""
         visible = rollout.inputs.visible
         steps = {
             'visible': visible,
@@ -96,35 +105,40 @@ class Critic(tf.Module):
         time = rollout.begins.shape[0]
         before = state.read(self._state)
 
-        def minibatch_step(rows: Any) -> dict[str, tf.Tensor]:
-            return self.optimizer.minimize(
-                self._loss,
-                rows,
-                learning_rate_scale,
-                sequences.rows_per_part(self.network, time),
-            )
+        part_rows = sequences.rows_per_part(self.network, time)
+        passes = Passes(
+            rows=sequences.to_rows(self.network, steps, before),
+            batch_size=sequences.rows_per_batch(
+                self.network, self._batch_size, time
+            ),
+            epochs=self._epochs,
+            key=key,
+            measure=lambda rows: self.optimizer.measure(
+                self._loss, rows, part_rows
+            ),
+            follow=lambda found: self.optimizer.follow(
+                found, learning_rate_scale
+            ),
+            end_epoch=self.optimizer.end_epoch,
+        )
 
-        metrics = minibatches.train(
-            minibatch_step,
-            sequences.to_rows(self.network, steps, before),
-            sequences.rows_per_batch(self.network, self._batch_size, time),
-            self._epochs,
-            key,
-        )
-        after, _ = sequences.unroll(
-            self.network, visible, rollout.begins, before
-        )
-        return {
-            'loss': metrics['loss'],
-            'gradient_norm': metrics['gradient_norm'],
-            'skipped': self.optimizer.skipped,
-            'explained_variance': explained_variance(
-                rollout.value, rollout.returns, self._ranks
-            ),
-            'explained_variance_after': explained_variance(
-                after[..., 0], rollout.returns, self._ranks
-            ),
-        }
+        def conclude(metrics: Metrics) -> Metrics:
+            after, _ = sequences.unroll(
+                self.network, visible, rollout.begins, before
+            )
+            return {
+                'loss': metrics['loss'],
+                'gradient_norm': metrics['gradient_norm'],
+                'skipped': self.optimizer.skipped,
+                'explained_variance': explained_variance(
+                    rollout.value, rollout.returns, self._ranks
+                ),
+                'explained_variance_after': explained_variance(
+                    after[..., 0], rollout.returns, self._ranks
+                ),
+            }
+
+        return passes, conclude
 
     def failure(self) -> Exception | None:
         """Why to give up, if there is reason to."""

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from agents.parts import flat, gradients, kronecker
+from agents.parts import flat, kronecker
 from agents.parts.flat import Weights
+from agents.parts.optimizer import Optimizer
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 
 
-class Kronecker(tf.Module):
+class Kronecker(Optimizer):
     """Goes down natural gradients, as far as a divergence allows.
 
     With the gradient ∇ and the curvature F, known in Kronecker factors, the
@@ -34,7 +35,8 @@ class Kronecker(tf.Module):
         cold_steps: How many steps go down the plain gradient at first.
         momentum: How much of the step before is taken once more.
         max_norm: The largest norm of a plain gradient, or None.
-        ranks: Those whose gradients and factors are averaged.
+        ranks: Those that take the same steps.
+        by_epoch: Whether they average weights rather than gradients.
     """
 
     def __init__(
@@ -49,10 +51,12 @@ class Kronecker(tf.Module):
         momentum: float = 0.0,
         max_norm: float | None = None,
         ranks: Communicator = ALONE,
+        by_epoch: bool = False,
     ):
-        super().__init__()
-        self._blocks = kronecker.find_blocks(network)
-        self._weights = Weights([v for b in self._blocks for v in b.variables])
+        blocks = kronecker.find_blocks(network)
+        weights = Weights([v for block in blocks for v in block.variables])
+        super().__init__(weights, ranks, by_epoch)
+        self._blocks = blocks
         self._learning_rate = learning_rate
         self._max_kl = max_kl
         self._damping = damping
@@ -61,47 +65,28 @@ class Kronecker(tf.Module):
         self._cold_steps = cold_steps
         self._momentum = momentum
         self._max_norm = max_norm
-        self._ranks = ranks
         sizes = [(block.inputs, block.outputs) for block in self._blocks]
         self._factors = [tuple(map(_define_matrix, pair)) for pair in sizes]
         self._inverses = [tuple(map(_define_matrix, pair)) for pair in sizes]
         self._last = tf.Variable(tf.zeros(self._weights.size), trainable=False)
         self._step = tf.Variable(0, trainable=False)
-        self._useless = gradients.Useless(self._weights)
-
-    @property
-    def skipped(self) -> tf.Tensor:
-        """The number of steps skipped in a row."""
-        return self._useless.skipped
-
-    def failure(self) -> Exception | None:
-        """Why to give up, if too many gradients were useless."""
-        return self._useless.failure()
 
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
         """The weights of an owner, and their last change."""
         return {
-            f'weights/{owner}': self._weights.read(),
+            **super().summary(owner),
             f'steps/{owner}': self._last.read_value(),
         }
 
-    def minimize(
+    def measure(
         self,
         loss: Callable[[Any], dict[str, tf.Tensor]],
         rows: Any,
-        learning_rate_scale: tf.Tensor | float = 1.0,
         part_rows: int | None = None,
-    ) -> dict[str, tf.Tensor]:
-        """Take one step down the natural gradient of a mean over rows.
+    ) -> tuple[tf.Tensor, dict[str, Any]]:
+        """The gradient and the means of rows, and their Kronecker factors.
 
-        Args:
-            loss: Returns the mean `loss` of some rows, and the mean `score`.
-            rows: Nest of tensors `[row, ...]`.
-            learning_rate_scale: Factor of the learning rate.
-            part_rows: Rows to compute the gradient of at a time.
-
-        Returns:
-            The means, and the norm of the gradient before clipping.
+        The loss returns the mean `score` beside the mean `loss`.
         """
 
         def measured(some: Any) -> dict[str, Any]:
@@ -110,9 +95,14 @@ class Kronecker(tf.Module):
             found = kronecker.measure(self._blocks, tape, means.pop('score'))
             return {**means, 'factors': found}
 
-        gradient, means = gradients.of_rows(
-            measured, self._weights, rows, part_rows, self._ranks
-        )
+        return super().measure(measured, rows, part_rows)
+
+    def follow(
+        self,
+        found: tuple[tf.Tensor, dict[str, Any]],
+        learning_rate_scale: tf.Tensor | float = 1.0,
+    ) -> dict[str, tf.Tensor]:
+        gradient, means = found
         factors = means.pop('factors')
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         useful = self._useless.count(gradient, norm)

@@ -143,6 +143,7 @@ def _define_critic(networks: Networks, task: Task) -> NaturalCritic:
             config.momentum,
             config.gradient_clip,
             task.ranks,
+            task.averages_by_epoch,
         )
         return NaturalCritic(
             networks.value,

@@ -1,13 +1,19 @@
 """Proximal policy optimization."""
 
+from collections.abc import Callable
 from typing import Any
 
 from agents.algorithms import pieces, sizes
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import Learner, apply_to_rows, define_steps
+from agents.algorithms.learner import (
+    MinibatchLearner,
+    apply_to_rows,
+    define_steps,
+)
 from agents.algorithms.on_policy import OnPolicy
 from agents.algorithms.ppo import losses
-from agents.parts import distributions, minibatches, sequences
+from agents.parts import distributions, sequences
+from agents.parts.minibatches import Metrics, Passes
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools.graph.backend import tf
@@ -25,7 +31,7 @@ class PPO(OnPolicy):
         recurrent = any(map(sequences.is_recurrent, networks))
         sizes.require_minibatches(config, recurrent)
         policy = pieces.define_policy(networks, task)
-        optimizer = pieces.define_optimizer(networks, task)
+        optimizer = pieces.define_optimizer(networks, task, in_epochs=True)
         critic = pieces.define_critic(
             networks, task, config.batch_size, config.update_epochs
         )
@@ -33,7 +39,7 @@ class PPO(OnPolicy):
         super().__init__(policy, learner, critic, task)
 
 
-class ProximalLearner(Learner):
+class ProximalLearner(MinibatchLearner):
     """Goes through a rollout several times, in minibatches.
 
     Args:
@@ -43,8 +49,7 @@ class ProximalLearner(Learner):
     """
 
     def __init__(self, policy: Policy, optimizer: Any, task: Task):
-        super().__init__()
-        self.optimizer = optimizer
+        super().__init__(optimizer)
         self.draws = task.config.update_epochs
         self._policy = policy
         self._config = task.config
@@ -56,9 +61,9 @@ class ProximalLearner(Learner):
         shape = task.config.update_every, task.num_agents
         self._kl = tf.Variable(tf.zeros(shape), trainable=False)
 
-    def update(
+    def begin(
         self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    ) -> tuple[Passes, Callable[[Metrics], Metrics]]:
         config, network = self._config, self._policy.network
         old = self._apply_policy(rollout)
         steps = {
@@ -67,20 +72,26 @@ class ProximalLearner(Learner):
         }
         if config.surrogate == 'penalty':
             steps['old'] = old
-        metrics = minibatches.train(
-            lambda rows: self._minibatch_step(rows, learning_rate_scale),
-            sequences.to_rows(network, steps, rollout.state),
-            sequences.rows_per_batch(
+        passes = Passes(
+            rows=sequences.to_rows(network, steps, rollout.state),
+            batch_size=sequences.rows_per_batch(
                 network, config.batch_size, config.update_every
             ),
-            config.update_epochs,
-            key,
-            self._is_far_enough,
+            epochs=config.update_epochs,
+            key=key,
+            measure=self._measure,
+            follow=lambda found: self.optimizer.follow(
+                found, learning_rate_scale
+            ),
+            end_epoch=self.optimizer.end_epoch,
+            stop=None if config.kl_stop is None else self._is_far_enough,
         )
-        return {**metrics, **self._conclude(old, self._apply_policy(rollout))}
 
-    def failure(self) -> Exception | None:
-        return self.optimizer.failure()
+        def conclude(metrics: Metrics) -> Metrics:
+            new = self._apply_policy(rollout)
+            return {**metrics, **self._conclude(old, new)}
+
+        return passes, conclude
 
     def summary(self) -> dict[str, tf.Tensor]:
         return {
@@ -96,18 +107,15 @@ class ProximalLearner(Learner):
             rollout.inputs, rollout.begins, rollout.state
         )
 
-    def _minibatch_step(
-        self, rows: Any, learning_rate_scale: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    def _measure(self, rows: Any) -> Any:
+        """The gradient of a minibatch, and the means that it comes with."""
         config = self._config
         part_rows: int | None = sequences.rows_per_part(
             self._policy.network, config.update_every
         )
         if config.surrogate == 'penalty':
             part_rows = None  # It is no mean over rows.
-        return self.optimizer.minimize(
-            self._loss, rows, learning_rate_scale, part_rows
-        )
+        return self.optimizer.measure(self._loss, rows, part_rows)
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         steps, new = apply_to_rows(self._policy, rows)
@@ -134,9 +142,10 @@ class ProximalLearner(Learner):
         if config.surrogate == 'clip':
             return losses.clipped_surrogate(ratio, advantage, config.clip_range)
         kl = tf.reduce_mean(steps['old'].kl(new))
-        if self._ranks.size > 1:
+        ranks = self.optimizer.ranks
+        if ranks.size > 1:
             # That of all ranks, with the gradient of this rank's part in it.
-            kl += tf.stop_gradient(self._ranks.mean(kl) - kl)
+            kl += tf.stop_gradient(ranks.mean(kl) - kl)
         return losses.penalized_surrogate(
             ratio,
             advantage,
@@ -149,8 +158,6 @@ class ProximalLearner(Learner):
 
     def _is_far_enough(self, metrics: dict[str, tf.Tensor]) -> tf.Tensor:
         """Whether to leave out the epochs that remain."""
-        if self._config.kl_stop is None:
-            return tf.constant(False)
         return metrics['kl'] > self._config.kl_stop
 
     def _conclude(

@@ -1,0 +1,115 @@
+"""What changes the weights of a network."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agents.parts import gradients
+from agents.parts.flat import Weights
+from agents.tools.graph.backend import tf
+from agents.tools.graph.communicator import ALONE, Communicator
+
+
+class Optimizer(tf.Module):
+    """Takes steps down the gradients of means over rows.
+
+    A step has two halves, `measure` and `follow`, so that what several
+    optimizers measure is averaged over ranks at the same time. A gradient that
+    is not finite changes no weight and is counted.
+
+    Args:
+        weights: The weights of a network.
+        ranks: Those that take the same steps.
+        by_epoch: Whether each rank takes steps of its own, and their weights
+            are averaged by `end_epoch`.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        ranks: Communicator = ALONE,
+        by_epoch: bool = False,
+    ):
+        super().__init__()
+        self._weights = weights
+        self._all_ranks = ranks
+        self._by_epoch = by_epoch
+        self._useless = gradients.Useless(weights)
+
+    @property
+    def ranks(self) -> Communicator:
+        """Those whose gradients are averaged in each step."""
+        return ALONE if self._by_epoch else self._all_ranks
+
+    @property
+    def skipped(self) -> tf.Tensor:
+        """The number of steps skipped in a row."""
+        return self._useless.skipped
+
+    def failure(self) -> Exception | None:
+        """Why to give up, if too many gradients were useless."""
+        return self._useless.failure()
+
+    def summary(self, owner: str) -> dict[str, tf.Tensor]:
+        """Tensors of an owner by name that are worth a histogram."""
+        return {f'weights/{owner}': self._weights.read()}
+
+    def minimize(
+        self,
+        loss: Callable[[Any], dict[str, tf.Tensor]],
+        rows: Any,
+        learning_rate_scale: tf.Tensor | float = 1.0,
+        part_rows: int | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Take one step.
+
+        Args:
+            loss: See `gradients.of_rows`, as for the others.
+            rows: Nest of tensors `[row, ...]`.
+            learning_rate_scale: Factor of the learning rate.
+            part_rows: Rows to compute the gradient of at a time.
+
+        Returns:
+            The means that the loss returns, and the norm of the gradient.
+        """
+        found = self.ranks.mean(self.measure(loss, rows, part_rows))
+        return self.follow(found, learning_rate_scale)
+
+    def measure(
+        self,
+        loss: Callable[[Any], dict[str, tf.Tensor]],
+        rows: Any,
+        part_rows: int | None = None,
+    ) -> tuple[tf.Tensor, dict[str, Any]]:
+        """Find the gradient and the means of the rows of this rank."""
+        return gradients.of_rows(loss, self._weights, rows, part_rows)
+
+    def follow(
+        self,
+        found: tuple[tf.Tensor, dict[str, Any]],
+        learning_rate_scale: tf.Tensor | float = 1.0,
+    ) -> dict[str, tf.Tensor]:
+        """Take the step that was measured; the same on all ranks."""
+        raise NotImplementedError
+
+    def end_epoch(self, means: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Let the ranks have the same weights, if they have their own.
+
+        Args:
+            means: Numbers for the log.
+
+        Returns:
+            Their means over the ranks.
+        """
+        if not self._by_epoch:
+            return means
+        mine = [tf.cast(v, tf.float32) for v in self.variables]
+        weights, averages, means = self._all_ranks.mean(
+            (self._weights.read(), mine, means)
+        )
+        self._weights.assign(weights)
+        for variable, average in zip(self.variables, averages, strict=True):
+            # Of what is counted, such as useless gradients, not less than was.
+            if not variable.dtype.is_floating:
+                average = tf.cast(tf.math.ceil(average), variable.dtype)
+            variable.assign(average)
+        return means
