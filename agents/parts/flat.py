@@ -3,19 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from agents.tools.graph import vectors
 from agents.tools.graph.backend import keras, tf
-
-
-def concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Lay tensors behind each other in a vector."""
-    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
-
-
-def split(vector: tf.Tensor, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The inverse of `concat`; shapes are those of other tensors."""
-    sizes = [tensor.shape.num_elements() for tensor in like]
-    parts = tf.split(vector, sizes)
-    return [tf.reshape(p, t.shape) for p, t in zip(parts, like, strict=True)]
 
 
 class Weights:
@@ -42,7 +31,7 @@ class Weights:
 
     def read(self) -> tf.Tensor:
         """All weights as one vector."""
-        return concat(self._variables)
+        return vectors.concat(self._variables)
 
     def assign(self, vector: tf.Tensor) -> None:
         """Set all weights."""
@@ -64,7 +53,7 @@ class Weights:
             value: The number; or tensors, of which the sum is meant.
             factors: What each of the tensors is multiplied by in the sum.
         """
-        return concat(
+        return vectors.concat(
             tape.gradient(
                 value,
                 self._variables,
@@ -82,5 +71,5 @@ class Weights:
         raise IndexError('The vector of the weights is shorter than that.')
 
     def _pairs(self, vector: tf.Tensor) -> zip:
-        parts = split(vector, self._variables)
+        parts = vectors.split(vector, self._variables)
         return zip(self._variables, parts, strict=True)

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from agents.parts import flat, kronecker
+from agents.parts import kronecker
 from agents.parts.flat import Weights
 from agents.parts.optimizer import Optimizer
+from agents.tools.graph import vectors
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 
@@ -162,14 +163,14 @@ class Kronecker(Optimizer):
     def _precondition(self, gradient: tf.Tensor) -> tf.Tensor:
         """The gradient times the inverse of the curvature."""
         weights = [v for block in self._blocks for v in block.variables]
-        parts = flat.split(gradient, weights)
+        parts = vectors.split(gradient, weights)
         result = []
         for block, inverses in zip(self._blocks, self._inverses, strict=True):
             count = len(block.variables)
             matrix, parts = block.join(parts[:count]), parts[count:]
             first, second = inverses
             result += block.split(first @ matrix @ second)
-        return flat.concat(result)
+        return vectors.concat(result)
 
 
 def _define_matrix(size: int) -> tf.Variable:

@@ -13,6 +13,7 @@ from agents.parts.gradients import MAX_SKIPPED
 from agents.scripts import networks
 from agents.tools import errors
 from agents.tools.envs import mock_environment
+from agents.tools.graph import vectors
 from agents.tools.graph.backend import keras, tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')
@@ -58,7 +59,7 @@ class Expectant(PPO):
             )
             log_prob = policy.log_prob(rollout.action)
             loss = -tf.reduce_mean(rollout.advantage * log_prob)
-        self.expected = flat.concat(tape.gradient(loss, weights))
+        self.expected = vectors.concat(tape.gradient(loss, weights))
         return super()._learn(rollout, chances)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from agents.tools import nested, world
+from agents.tools.graph import vectors
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 from agents.tools.graph.host_calls import HostCall
@@ -42,8 +43,18 @@ class Ranks(Communicator):
     def mean(self, nest: Any) -> Any:
         leaves = nested.flatten(nest)
         assert all(leaf.dtype.is_floating for leaf in leaves)
-        totals = self._send('sum', self._add_up, leaves, _specs(leaves))
-        return _rebuild(nest, [total / self.size for total in totals])
+        kinds = {leaf.dtype.name: leaf.dtype for leaf in leaves}.values()
+        groups = [[x for x in leaves if x.dtype == kind] for kind in kinds]
+        # A vector of each type of numbers, of which there is mostly one, as a
+        # program packs faster than the host.
+        packed = [vectors.concat(group) for group in groups]
+        totals = self._send('sum', self._add_up, packed, _specs(packed))
+        means = {}
+        for group, total in zip(groups, totals, strict=True):
+            parts = vectors.split(total / self.size, group)
+            for leaf, part in zip(group, parts, strict=True):
+                means[id(leaf)] = part
+        return _rebuild(nest, [means[id(leaf)] for leaf in leaves])
 
     def any(self, flag: tf.Tensor) -> tf.Tensor:
         sent = [tf.cast(flag, tf.int32)]
@@ -104,17 +115,8 @@ class Ranks(Communicator):
         return found
 
     def _add_up(self, sent: Arrays, received: Arrays) -> None:
-        """A message for each type of numbers, of which there is mostly one."""
-        for kind in sorted({array.dtype.str for array in sent}):
-            mine = [array for array in sent if array.dtype == kind]
-            totals = [array for array in received if array.dtype == kind]
-            if len(mine) == 1:
-                self._world.add_up(mine[0], totals[0])
-                continue
-            packed = _pack(mine).view(kind)
-            total = np.empty_like(packed)
-            self._world.add_up(packed, total)
-            _unpack(total.view(np.uint8), totals)
+        for mine, total in zip(sent, received, strict=True):
+            self._world.add_up(mine, total)
 
 
 def _specs(tensors: Sequence[tf.Tensor]) -> list[Spec]:
