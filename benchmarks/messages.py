@@ -52,10 +52,10 @@ def by_mpi4py(comm: object, size: int) -> Callable[[], object]:
 
 def measure() -> None:
     """Time both on each rank; the first one prints."""
-    from mpi4py import MPI
-
     ranks = mpi.define(world.connect())
     assert isinstance(ranks, mpi.Ranks)
+    from mpi4py import MPI  # As the world has set it up.
+
     for size in SIZES:
         seconds = []
         for run in (within(ranks, size), by_mpi4py(MPI.COMM_WORLD, size)):

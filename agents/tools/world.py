@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.tools import errors
+from agents.tools import errors, shared_sum
 
 # By which a launcher tells a process how many it is one of: those that speak
 # PMI, such as that of MPICH, and that of Open MPI.
@@ -82,11 +82,15 @@ class Ranks(World):
 
     Args:
         comm: The communicator.
+        here: That of the ranks on this machine.
     """
 
-    def __init__(self, comm: Any):
+    def __init__(self, comm: Any, here: Any):
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self._comm = comm
+        self._here = here
+        # Where all ranks are on one machine, which is quicker.
+        self._shared = shared_sum.SharedSum(self._here)
         # When the message under way was begun.
         self._since: float | None = None
         self._limit = float('inf')
@@ -111,12 +115,7 @@ class Ranks(World):
         return [json.loads(part.tobytes()) for part in parts]
 
     def count_here(self) -> tuple[int, int]:
-        from mpi4py import MPI
-
-        here = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
-        found = here.Get_rank(), here.Get_size()
-        here.Free()
-        return found
+        return self._here.Get_rank(), self._here.Get_size()
 
     def send(self, message: Callable[..., None], *arguments: Any) -> None:
         """Call a function of the communicator, under watch."""
@@ -125,8 +124,12 @@ class Ranks(World):
         self._since = None
 
     def add_up(self, mine: np.ndarray, total: np.ndarray) -> None:
-        """Add the arrays of all ranks."""
-        self.send(self._comm.Allreduce, mine, total)
+        """Set an array to the sum of those of all ranks."""
+        near = self._here.Get_size() == self.size
+        if near and 0 < mine.nbytes <= shared_sum.MOST_BYTES:
+            self.send(self._shared.add_up, mine, total)
+        else:
+            self.send(self._comm.Allreduce, mine, total)
 
     def collect(
         self, mine: np.ndarray, every: np.ndarray, root: int | None
@@ -192,6 +195,10 @@ def connect() -> World:
     if count_ranks() == 1:
         return ALONE
     try:
+        import mpi4py
+
+        # Programs run on several threads, but only one of them speaks.
+        mpi4py.rc.thread_level = 'serialized'
         from mpi4py import MPI
     except ImportError as error:
         raise errors.ConfigError(
@@ -206,7 +213,8 @@ def connect() -> World:
             'belongs to it.'
         )
     # Of their own, so that nobody else's messages come between.
-    ranks = Ranks(MPI.COMM_WORLD.Dup())
+    comm = MPI.COMM_WORLD.Dup()
+    ranks = Ranks(comm, comm.Split_type(MPI.COMM_TYPE_SHARED))
     _end_all_at_errors(ranks)
     return ranks
 
