@@ -18,7 +18,6 @@ from agents.tools.runs import checkpoints, files
 if TYPE_CHECKING:  # These import TensorFlow.
     from agents.algorithms.algorithm import Algorithm
     from agents.parts.policy import Policy
-    from agents.tools.graph.communicator import Communicator
     from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
     from agents.tools.runs.records import Records
     from agents.tools.runs.saver import Saver
@@ -102,13 +101,12 @@ def define_simulation_graph(
 
     alone = ranks.size == 1
     critic_device = SECOND_DEVICE if updates is None and alone else None
-    speaking = mpi.define(ranks)
     spaces = batch_env.observation_space, batch_env.action_space
     algo = algorithms.define(
         networks.define(*spaces, config, critic_device),
-        Task(*spaces, len(batch_env), config, critic_device, speaking),
+        Task(*spaces, len(batch_env), config, critic_device, mpi.define(ranks)),
     )
-    return SimulationGraph(algo, batch_env, eval_env, config, updates, speaking)
+    return SimulationGraph(algo, batch_env, eval_env, config, updates, ranks)
 
 
 class SimulationGraph:
@@ -137,23 +135,25 @@ class SimulationGraph:
         eval_env: Any,
         config: AttrDict,
         updates: int | None,
-        ranks: 'Communicator',
+        ranks: world.World,
     ):
         from agents.algorithms.actor import Actor
-        from agents.tools.graph import simulation
+        from agents.tools.graph import mpi, simulation
         from agents.tools.graph.backend import tf
         from agents.tools.graph.episode_scores import EpisodeScores
 
+        speaking = mpi.define(ranks)
+        self._ranks = ranks
         self.algo = algo
         gathers = config.distribute == 'gather'
         self._alike = 'policy/' if gathers else ('policy/', 'algo/')
         self._batch_env, self._eval_env = batch_env, eval_env
-        self._scores = EpisodeScores(len(batch_env), ranks)
+        self._scores = EpisodeScores(len(batch_env), speaking)
         self._train = simulation.training(
             batch_env, algo, self._scores, config.update_every, updates
         )
         actor = Actor(algo.policy, len(eval_env))
-        eval_scores = EpisodeScores(len(eval_env), ranks)
+        eval_scores = EpisodeScores(len(eval_env), speaking)
 
         @tf.function(autograph=False, jit_compile=eval_env.compiled)
         def evaluate() -> dict[str, tf.Tensor]:
@@ -168,7 +168,11 @@ class SimulationGraph:
 
     def train(self) -> dict[str, float]:
         """Collect rollouts and learn from them; returns means for the log."""
-        return _call(self._train, self._batch_env, self.algo.failure)
+        before = self._ranks.seconds
+        numbers = _call(self._train, self._batch_env, self.algo.failure)
+        if self._ranks.size > 1:
+            numbers['rank_seconds'] = self._ranks.seconds - before
+        return numbers
 
     def eval(self) -> dict[str, float]:
         """Play an episode of each environment; returns means for the log."""

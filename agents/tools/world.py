@@ -41,10 +41,13 @@ class World:
     Attributes:
         rank: Number of this rank, from zero.
         size: Number of ranks.
+        seconds: Time spent on messages so far, most of it on waiting for
+            slower ranks.
     """
 
     rank = 0
     size = 1
+    seconds = 0.0
 
     @property
     def is_first(self) -> bool:
@@ -121,6 +124,7 @@ class Ranks(World):
         """Call a function of the communicator, under watch."""
         self._since = time.monotonic()
         message(*arguments)
+        self.seconds += time.monotonic() - self._since
         self._since = None
 
     def add_up(self, mine: np.ndarray, total: np.ndarray) -> None:
