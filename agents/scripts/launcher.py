@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from agents.scripts import console, interrupts
 from agents.tools import errors
@@ -53,21 +53,27 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
         preexec_fn=_end_with_parent,
     )
     assert process.stdout is not None and process.stderr is not None
-    pump = threading.Thread(target=_copy, args=[process.stdout])
-    killed: list[bytes] = []
-    filtering = threading.Thread(target=_filter, args=[process.stderr, killed])
-    with _forwarding(process):
-        for thread in (pump, filtering):
+    killed: list[str] = []
+    threads = [
+        threading.Thread(target=_relay, args=[*pair, killed])
+        for pair in (
+            (process.stdout, sys.stdout),
+            (process.stderr, sys.stderr),
+        )
+    ]
+    with _forwarding(process) as told:
+        for thread in threads:
             thread.start()
         code = process.wait()
-        for thread in (pump, filtering):
+        for thread in threads:
             thread.join()
-    if killed:
+    if killed and not told:
         console.complain(
-            f'A rank was ended from outside ({killed[0].decode()}), and with '
-            'it all others. Give the timestamp of the run to go on from its '
-            'last checkpoint.'
+            f'A rank was ended from outside ({killed[0]}), and with it all '
+            'others. Give the timestamp of the run to go on from its last '
+            'checkpoint.'
         )
+        return 128 + code
     return code if code >= 0 else 128 - code
 
 
@@ -97,8 +103,8 @@ def _end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _forwarding(process: subprocess.Popen) -> Iterator[None]:
-    """Pass signals on; the launcher tells the ranks."""
+def _forwarding(process: subprocess.Popen) -> Iterator[list[int]]:
+    """Pass signals on, which are listed; the launcher tells the ranks."""
 
     def forward(number: int, frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -113,26 +119,26 @@ def _forwarding(process: subprocess.Popen) -> Iterator[None]:
         number: signal.signal(number, forward) for number in interrupts.SIGNALS
     }
     try:
-        yield
+        yield told
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _copy(source: BinaryIO) -> None:
-    """Print what the ranks print, as it comes."""
+def _relay(source: BinaryIO, target: TextIO, killed: list[str]) -> None:
+    """Print what ranks print, as it comes, but not what the launcher does."""
+    rest = b''
     while part := os.read(source.fileno(), 2**16):
+        *lines, rest = (rest + part).split(b'\n')
+        kept = [line + b'\n' for line in lines if not line.startswith(NOISE)]
+        killed += [
+            line.removeprefix(KILLED).decode(errors='replace')
+            for line in lines
+            if line.startswith(KILLED)
+        ]
+        if not rest.startswith(NOISE):  # Such as a line that is renewed.
+            kept.append(rest)
+            rest = b''
         with contextlib.suppress(OSError):
-            sys.stdout.buffer.write(part)
-            sys.stdout.buffer.flush()
-
-
-def _filter(source: BinaryIO, killed: list[bytes]) -> None:
-    """Print the problems of ranks without those that the launcher has."""
-    for line in source:
-        if line.startswith(KILLED):
-            killed.append(line.removeprefix(KILLED).strip())
-        if not line.startswith(NOISE) and line.strip():
-            with contextlib.suppress(OSError):
-                sys.stderr.buffer.write(line)
-                sys.stderr.buffer.flush()
+            target.buffer.write(b''.join(kept))
+            target.buffer.flush()

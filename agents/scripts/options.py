@@ -66,7 +66,6 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             '--nprocs',
             type=int,
-            default=1,
             metavar='N',
             help='learn with N processes that average what they learn; the '
             'same as mpiexec -n N before the command',

@@ -367,7 +367,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print_settings(given)
     try:
         ranks = world.connect()
-        if given.nprocs != ranks.size:
+        if given.nprocs not in (None, ranks.size):
             return _start_ranks(given, ranks, arguments)
     except errors.UserError as error:
         console.complain(str(error))

@@ -1,34 +1,44 @@
 """Sums over ranks of one machine, by memory that they share."""
 
+import mmap
+import os
+import pathlib
+import tempfile
 from typing import Any
 
 import numpy as np
 
-# The longest array that goes this way. Shared memory is scarce in containers.
-MOST_BYTES = 2**22
+# Where files are memory, on systems that have such a place.
+MEMORY = pathlib.Path('/dev/shm')
 
-# What arrays begin at multiples of, of the lines of a cache.
-ALIGNMENT = 64
+# The longest array that goes this way. Shared memory is scarce in containers.
+MOST_BYTES = 2**21
 
 
 class SharedSum:
-    """Adds arrays in half the time that a message takes, or less.
+    """Adds arrays in half the time that messages take, or less.
 
     Each rank copies its array to where all can see it, waits for the others,
     and adds up all of them, in the same order as everybody. The next array is
-    copied to another place, where nobody can still be reading: who has come to
-    the next waiting has read the last.
+    copied to another place, where nobody can still be reading: whoever has
+    come to the next waiting has read the last.
 
     Args:
         comm: A communicator of ranks of one machine.
+
+    Attributes:
+        works: Whether all ranks see the memory.
     """
 
     def __init__(self, comm: Any):
         self._comm = comm
-        self._window: Any = None
-        self._room = 0
         self._turn = 0
         self._views: dict[tuple[str, int], list[list[np.ndarray]]] = {}
+        self._memory = self._find_memory(2 * comm.size * MOST_BYTES)
+        everyone = np.empty(1, np.int32)
+        mine = np.array([self._memory is None], np.int32)
+        comm.Allreduce(mine, everyone)
+        self.works = not everyone[0]
 
     def add_up(self, mine: np.ndarray, total: np.ndarray) -> None:
         """Set an array to the sum of those of all ranks."""
@@ -38,9 +48,7 @@ class SharedSum:
         places = self._views[key][self._turn]
         self._turn = 1 - self._turn
         places[self._comm.rank][...] = mine.reshape(-1)
-        self._window.Sync()
         self._comm.Barrier()
-        self._window.Sync()
         flat = total.reshape(-1)
         np.add(places[0], places[1], out=flat)
         for place in places[2:]:
@@ -48,31 +56,47 @@ class SharedSum:
 
     def _view(self, like: np.ndarray) -> list[list[np.ndarray]]:
         """Where the arrays of each rank are, in both turns."""
-        if like.nbytes > self._room:
-            self._grow(like.nbytes)
+        size = self._comm.size
+        assert self._memory is not None
         return [
             [
                 np.frombuffer(
-                    self._window.Shared_query(rank)[0],
+                    self._memory,
                     like.dtype,
                     like.size,
-                    turn * self._room,
+                    (turn * size + rank) * MOST_BYTES,
                 )
-                for rank in range(self._comm.size)
+                for rank in range(size)
             ]
             for turn in range(2)
         ]
 
-    def _grow(self, size: int) -> None:
-        """Make room; all ranks come here at once, as they add the same."""
-        from mpi4py import MPI
+    def _find_memory(self, size: int) -> mmap.mmap | None:
+        """Map a file of the first rank, which has no name once all have it."""
+        directory = MEMORY if MEMORY.exists() else tempfile.gettempdir()
+        name, first = np.zeros(256, np.uint8), self._comm.rank == 0
+        memory = None
+        if first:
+            descriptor, path = tempfile.mkstemp('', 'agents-', directory)
+            os.ftruncate(descriptor, size)
+            memory = mmap.mmap(descriptor, size)
+            os.close(descriptor)
+            name[: len(path)] = np.frombuffer(path.encode(), np.uint8)
+        self._comm.Bcast(name)
+        if not first:
+            memory = _map(name.tobytes().rstrip(b'\0').decode(), size)
+        self._comm.Barrier()
+        if first:
+            os.unlink(path)
+        return memory
 
-        self._views.clear()
-        if self._window is not None:
-            self._window.Unlock_all()
-            self._window.Free()
-        self._room = -(-size // ALIGNMENT) * ALIGNMENT
-        self._window = MPI.Win.Allocate_shared(
-            2 * self._room, 1, comm=self._comm
-        )
-        self._window.Lock_all(MPI.MODE_NOCHECK)
+
+def _map(path: str, size: int) -> mmap.mmap | None:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:  # As in another container.
+        return None
+    try:
+        return mmap.mmap(descriptor, size)
+    finally:
+        os.close(descriptor)

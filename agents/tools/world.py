@@ -7,6 +7,7 @@ no TensorFlow; for messages within programs see `agents.tools.graph.mpi`.
 import functools
 import json
 import os
+import pathlib
 import sys
 import threading
 import time
@@ -92,8 +93,9 @@ class Ranks(World):
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self._comm = comm
         self._here = here
-        # Where all ranks are on one machine, which is quicker.
-        self._shared = shared_sum.SharedSum(self._here)
+        self._near: shared_sum.SharedSum | None = None
+        if here.Get_size() == self.size:
+            self._near = shared_sum.SharedSum(comm)
         # When the message under way was begun.
         self._since: float | None = None
         self._limit = float('inf')
@@ -129,9 +131,9 @@ class Ranks(World):
 
     def add_up(self, mine: np.ndarray, total: np.ndarray) -> None:
         """Set an array to the sum of those of all ranks."""
-        near = self._here.Get_size() == self.size
-        if near and 0 < mine.nbytes <= shared_sum.MOST_BYTES:
-            self.send(self._shared.add_up, mine, total)
+        near = self._near
+        if near and near.works and mine.nbytes <= shared_sum.MOST_BYTES:
+            self.send(near.add_up, mine, total)
         else:
             self.send(self._comm.Allreduce, mine, total)
 
@@ -218,9 +220,26 @@ def connect() -> World:
         )
     # Of their own, so that nobody else's messages come between.
     comm = MPI.COMM_WORLD.Dup()
-    ranks = Ranks(comm, comm.Split_type(MPI.COMM_TYPE_SHARED))
+    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    _forget_memory(here)
+    ranks = Ranks(comm, here)
     _end_all_at_errors(ranks)
     return ranks
+
+
+def _forget_memory(here: Any) -> None:
+    """Remove the name of MPICH's shared memory, which all have found by now.
+
+    It would be left behind if the ranks were killed.
+    """
+    here.Barrier()
+    maps = pathlib.Path('/proc/self/maps')
+    if here.Get_rank() or not maps.exists():
+        return
+    for line in maps.read_text().splitlines():
+        path = line.partition('/')[2]
+        if path.startswith('dev/shm/mpich_shm_') and ' ' not in path:
+            pathlib.Path(f'/{path}').unlink(missing_ok=True)
 
 
 def _end_all_at_errors(ranks: Ranks) -> None:
