@@ -5,17 +5,58 @@ import json
 import pathlib
 import platform
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import agents
 from agents.scripts import plain_yaml, utility
-from agents.tools import errors
+from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import checkpoints, files
 from agents.tools.world import World
 
+# How ranks are told to learn together.
+MANNERS = {
+    'average': 'gradients averaged in each minibatch',
+    'average_epochs': 'weights averaged once an epoch',
+    'gather': 'rollouts gathered by the first',
+}
+
 PACKAGES = 'tensorflow', 'keras', 'numpy', 'gymnasium'
+
+
+def come_together(
+    ranks: World,
+    config: AttrDict,
+    logdir: pathlib.Path | None,
+    say: Callable[[str, str], None],
+) -> None:
+    """Find out whether ranks were started alike, and share the cores.
+
+    Args:
+        ranks: The ranks.
+        config: The settings that this one has.
+        logdir: The directory of the run as this rank was told.
+        say: Where to tell where the ranks are.
+    """
+    if ranks.size == 1:
+        return
+    ranks.watch(config.rank_timeout)
+    require_same_start(ranks, config, logdir)
+    here, count = ranks.count_here()
+    before = ranks.gather(cpu.cores())
+    # Not where the launcher has decided which of them is where.
+    if all(each == before[0] for each in before):
+        cpu.take_share(here, count)
+    machines = sum(ranks.gather(here == 0))
+    places = 'this machine' if machines == 1 else f'{machines} machines'
+    room = f'{_cores(len(cpu.cores()))} for each'
+    if len(before[0]) < count:
+        room = f'{_cores(len(before[0]))} for {count}, which is slow'
+    say(
+        'ranks',
+        f'{ranks.size} on {places}, {room}; {MANNERS[config.distribute]}',
+    )
 
 
 def require_same_start(
@@ -71,6 +112,10 @@ def require_same_weights(ranks: World, variables: Iterable[Any]) -> None:
             'have the same processors, and does nothing in the networks depend '
             'on the rank? Nothing is saved of it.'
         )
+
+
+def _cores(count: int) -> str:
+    return '1 core' if count == 1 else f'{count} cores'
 
 
 def _require_same(ranks: World, mine: dict[str, str]) -> None:

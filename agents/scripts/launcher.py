@@ -54,11 +54,12 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
     )
     assert process.stdout is not None and process.stderr is not None
     killed: list[str] = []
+    problems: list[bytes] = []
     threads = [
-        threading.Thread(target=_relay, args=[*pair, killed])
-        for pair in (
-            (process.stdout, sys.stdout),
-            (process.stderr, sys.stderr),
+        threading.Thread(target=_relay, args=arguments)
+        for arguments in (
+            (process.stdout, sys.stdout, killed, []),
+            (process.stderr, sys.stderr, killed, problems),
         )
     ]
     with _forwarding(process) as told:
@@ -74,6 +75,11 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
             'checkpoint.'
         )
         return 128 + code
+    if code and not told and not problems:
+        console.complain(
+            f'A rank ended by itself with the exit code {code}, and with it '
+            'all others.'
+        )
     return code if code >= 0 else 128 - code
 
 
@@ -125,8 +131,17 @@ def _forwarding(process: subprocess.Popen) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _relay(source: BinaryIO, target: TextIO, killed: list[str]) -> None:
-    """Print what ranks print, as it comes, but not what the launcher does."""
+def _relay(
+    source: BinaryIO, target: TextIO, killed: list[str], printed: list[bytes]
+) -> None:
+    """Print what ranks print, as it comes, but not what the launcher does.
+
+    Args:
+        source: Where it comes from.
+        target: Where to print it.
+        killed: Receives what the launcher says of a rank that was killed.
+        printed: Receives what was printed.
+    """
     rest = b''
     while part := os.read(source.fileno(), 2**16):
         *lines, rest = (rest + part).split(b'\n')
@@ -139,6 +154,7 @@ def _relay(source: BinaryIO, target: TextIO, killed: list[str]) -> None:
         if not rest.startswith(NOISE):  # Such as a line that is renewed.
             kept.append(rest)
             rest = b''
+        printed += [line for line in kept if line.strip()]
         with contextlib.suppress(OSError):
             target.buffer.write(b''.join(kept))
             target.buffer.flush()

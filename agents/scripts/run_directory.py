@@ -139,6 +139,18 @@ def remove_unused(directory: pathlib.Path) -> None:
             directory.rmdir()
 
 
+def remove_abandoned(logdir: pathlib.Path, name: str) -> None:
+    """Remove directories of runs of a config that were killed too early.
+
+    Those that have nothing but a lock, which nobody holds.
+    """
+    for directory in logdir.glob(f'*-{name}'):
+        with contextlib.suppress(OSError, errors.UserError):
+            if os.listdir(directory) in ([], [LOCK]):
+                with _lock(directory / LOCK):
+                    remove_unused(directory)
+
+
 def _remove_empty(directories: Sequence[pathlib.Path]) -> None:
     """Remove directories, each before the one that it is in."""
     for directory in directories:

@@ -46,7 +46,7 @@ from agents.scripts import (
     utility,
 )
 from agents.scripts.status import Status
-from agents.tools import cpu, errors, world
+from agents.tools import errors, world
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.restarts import Restarts
 from agents.tools.runs import checkpoints
@@ -137,7 +137,7 @@ def _train(
     status.say('plan', plan.describe(config, phases, ranks.size))
     # Environments may change the working directory.
     logdir = pathlib.Path(logdir).absolute() if logdir else None
-    _come_together(ranks, config, logdir, status)
+    agreement.come_together(ranks, config, logdir, status.say)
     saved = ranks.share(logdir is not None)
     logdir = logdir if ranks.is_first else None
     mine = sizes.share(config, ranks.size)
@@ -294,33 +294,6 @@ def _define_loop(
     return loop
 
 
-def _come_together(
-    ranks: World, config: AttrDict, logdir: pathlib.Path | None, status: Status
-) -> None:
-    """Find out whether ranks were started alike, and where they are."""
-    if ranks.size == 1:
-        return
-    ranks.watch(config.rank_timeout)
-    agreement.require_same_start(ranks, config, logdir)
-    here, count = ranks.count_here()
-    cores = ranks.gather(cpu.cores())
-    if all(each == cores[0] for each in cores):
-        cpu.take_share(here, count)
-    machines = sum(first == 0 for first, _ in ranks.gather([here, count]))
-    places = 'this machine' if machines == 1 else f'{machines} machines'
-    each = len(cpu.cores())
-    slow = len(cores[0]) < count
-    shared = (
-        f'{len(cores[0])} cores for all, which is slow'
-        if slow
-        else (f'{each} core{"s" * (each > 1)} for each')
-    )
-    status.say(
-        'ranks',
-        f'{ranks.size} on {places}, {shared}; {config.distribute}',
-    )
-
-
 def _follow(
     operation: Callable[[], Any], action: Callable[[], None]
 ) -> Callable[[], Any]:
@@ -372,6 +345,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except errors.UserError as error:
         console.complain(str(error))
         return 1
+    code, alone = _train_as_asked(given, ranks)
+    if alone:
+        ranks.abort(code)
+    return code
+
+
+def _train_as_asked(
+    given: argparse.Namespace, ranks: World
+) -> tuple[int, bool]:
+    """Train; returns the exit code and whether other ranks know nothing."""
     directory = None
     with (
         interrupts.Interrupts('saving', ranks) as signals,
@@ -395,10 +378,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     pass
         except (Exception, KeyboardInterrupt) as error:
             shown = directory and _as_given(given, directory)
-            return _end(error, directory, shown, terminal, signals, ranks)
+            late = isinstance(error, errors.ElsewhereError)
+            ranks.wait_for_turn(late)
+            code = _end(error, directory, shown, terminal, signals)
+            return code, not signals.agreed
     name = _as_given(given, directory)
     terminal.say('done', f'see tensorboard --logdir {name}')
-    return 0
+    return 0, False
 
 
 def _end(
@@ -407,7 +393,6 @@ def _end(
     shown: pathlib.Path | None,
     terminal: console.Console,
     signals: interrupts.Interrupts,
-    ranks: World,
 ) -> int:
     """Tell why the training ended early; returns the exit code.
 
@@ -417,7 +402,6 @@ def _end(
         shown: How the user calls it.
         terminal: Where to tell.
         signals: The signal that ended it, if one did.
-        ranks: What ends along with it.
     """
     stopped = isinstance(error, (errors.Cancelled, KeyboardInterrupt))
     mistake = isinstance(error, errors.UserError) and not stopped
@@ -427,20 +411,15 @@ def _end(
     signals.disarm()
     step = _last_checkpoint(directory)
     if mistake:
-        ranks.wait_for_turn(late=isinstance(error, errors.ElsewhereError))
         console.complain(str(error))
         if step is not None:
             what = f'{shown} has a checkpoint of step {step:,}'
             terminal.say('stopped', f'{what}; give its timestamp to go on')
-        ranks.abort(1)
         return 1
     saved = f'{shown} is saved; give its timestamp to go on'
     nothing = 'before anything was learnt'
     terminal.say('stopped', nothing if step is None else saved)
-    code = 128 + (signals.signal or signal.SIGINT)
-    if not signals.agreed:
-        ranks.abort(code)
-    return code
+    return 128 + (signals.signal or signal.SIGINT)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -497,8 +476,11 @@ def _start_ranks(
     written = config_names.find_config(given.config)()
     _, changed = _change_settings(given, written, *_find_run(given))
     require_valid(changed, given.nprocs)
-    given_arguments = sys.argv[1:] if arguments is None else arguments
-    return launcher.run(given.nprocs, 'agents.scripts.train', given_arguments)
+    as_given = sys.argv[1:] if arguments is None else arguments
+    try:
+        return launcher.run(given.nprocs, 'agents.scripts.train', as_given)
+    finally:
+        run_directory.remove_abandoned(given.home, _config_name(given))
 
 
 def _open(

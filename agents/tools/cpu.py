@@ -12,9 +12,7 @@ def cores() -> list[int]:
 
 
 def take_share(rank: int, count: int) -> None:
-    """Stay on one of several equal parts of the cores, where there are enough.
-
-    Not where somebody has decided before, such as the launcher.
+    """Stay on one of several equal parts of the cores, if there are enough.
 
     Args:
         rank: Which of the parts.
@@ -22,6 +20,6 @@ def take_share(rank: int, count: int) -> None:
     """
     mine = cores()
     size = len(mine) // count
-    if len(mine) == os.cpu_count() and size:
+    if size:
         with contextlib.suppress(OSError, AttributeError):
             os.sched_setaffinity(0, mine[rank * size : (rank + 1) * size])
