@@ -209,12 +209,11 @@ class GAIL(Algorithm):
         Of states without features nothing can be learnt but how frequent they
         are, so that it is ln of the expert's frequency over the policy's.
         """
-        ends = tf.reduce_sum(tf.cast(terminated, tf.float32))
-        ends = self._ranks.mean(ends)
-        self._ends.assign(DECAY * self._ends + ends)
-        self._steps.assign(
-            DECAY * self._steps + terminated.shape.num_elements()
-        )
+        ranks = self._ranks
+        share = tf.reduce_mean(tf.cast(terminated, tf.float32))
+        count = ranks.size * terminated.shape.num_elements()
+        self._ends.assign(DECAY * self._ends + count * ranks.mean(share))
+        self._steps.assign(DECAY * self._steps + count)
         expert = (self.expert.deaths + 0.5) / (self.expert.steps + 1.0)
         policy = (self._ends + 0.5) / (self._steps + 1.0)
         return tf.math.log(expert / policy)
