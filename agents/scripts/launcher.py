@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, TextIO
 
@@ -43,6 +44,7 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
     """
     command = [str(find_mpiexec()), '-n', str(count), sys.executable, '-m']
     environ = {**os.environ, console.TERMINAL: _describe_terminal()}
+    began = time.time()
     process = subprocess.Popen(
         [*command, module, *arguments],
         stdout=subprocess.PIPE,
@@ -54,20 +56,22 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
     )
     assert process.stdout is not None and process.stderr is not None
     killed: list[str] = []
+    shown: list[bytes] = []
     problems: list[bytes] = []
     threads = [
         threading.Thread(target=_relay, args=arguments)
         for arguments in (
-            (process.stdout, sys.stdout, killed, []),
+            (process.stdout, sys.stdout, killed, shown),
             (process.stderr, sys.stderr, killed, problems),
         )
     ]
-    with _forwarding(process) as told:
+    with _forwarding(process, shown) as told:
         for thread in threads:
             thread.start()
         code = process.wait()
         for thread in threads:
             thread.join()
+    _forget_memory(began)
     if killed and not told:
         console.complain(
             f'A rank was ended from outside ({killed[0]}), and with it all '
@@ -80,6 +84,8 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
             f'A rank ended by itself with the exit code {code}, and with it '
             'all others.'
         )
+    if told and not shown:
+        return 128 + told[0]
     return code if code >= 0 else 128 - code
 
 
@@ -93,6 +99,21 @@ def find_mpiexec() -> pathlib.Path:
             "pip install 'agents[mpi]'."
         )
     return pathlib.Path(found)
+
+
+def _forget_memory(began: float) -> None:
+    """Remove what ranks leave in shared memory that are killed as they start.
+
+    That is what was made since then and belongs to nobody any more.
+    """
+    used = ''
+    for maps in pathlib.Path('/proc').glob('[0-9]*/maps'):
+        with contextlib.suppress(OSError):
+            used += maps.read_text()
+    for path in pathlib.Path('/dev/shm').glob('mpich_shm_*'):
+        with contextlib.suppress(OSError):
+            if path.stat().st_ctime >= began - 1 and str(path) not in used:
+                path.unlink()
 
 
 def _describe_terminal() -> str:
@@ -109,13 +130,19 @@ def _end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _forwarding(process: subprocess.Popen) -> Iterator[list[int]]:
-    """Pass signals on, which are listed; the launcher tells the ranks."""
+def _forwarding(
+    process: subprocess.Popen, shown: list[bytes]
+) -> Iterator[list[int]]:
+    """Pass signals on, which are listed; the launcher tells the ranks.
+
+    Before these have shown anything they cannot handle signals yet, and are
+    ended.
+    """
 
     def forward(number: int, frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):
             # It does not survive others, nor a second one of the first.
-            kind = number if not told else signal.SIGTERM
+            kind = number if shown and not told else signal.SIGTERM
             told.append(number)
             known = (signal.SIGINT, signal.SIGTERM)
             process.send_signal(kind if kind in known else signal.SIGTERM)

@@ -22,6 +22,10 @@ from agents.tools import errors, shared_sum
 # By which a launcher tells a process how many it is one of: those that speak
 # PMI, such as that of MPICH, and that of Open MPI.
 SIZES = 'PMI_SIZE', 'OMPI_COMM_WORLD_SIZE'
+RANKS = 'PMI_RANK', 'OMPI_COMM_WORLD_RANK'
+
+# Seconds within which all have to have started.
+START_SECONDS = 300.0
 
 # Seconds for what a rank has printed to get through its launcher.
 FLUSH_SECONDS = 0.3
@@ -81,25 +85,59 @@ class World:
         """End all ranks at once, this one as well."""
 
 
+class _Watch:
+    """Ends this process when it has waited for too long.
+
+    Attributes:
+        limit: After how many seconds.
+        since: When that which is waited for was begun, if something is.
+
+    Args:
+        rank: Number of this rank.
+    """
+
+    def __init__(self, rank: int):
+        self.limit = START_SECONDS
+        self.since: float | None = None
+        self._rank = rank
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(min(self.limit / 10, 1.0))
+            since = self.since
+            if since is None or time.monotonic() - since < self.limit:
+                continue
+            time.sleep(TURN_SECONDS * min(self._rank, MOST_TURNS))
+            print(
+                f'error: Rank {self._rank} has waited for the others for '
+                f'{self.limit:g} s: one of them hangs or has been stopped, or '
+                'is far slower (rank_timeout allows more). All are ended.',
+                file=sys.stderr,
+                flush=True,
+            )
+            time.sleep(FLUSH_SECONDS)
+            # The thread that waits would have to be asked to abort properly.
+            os._exit(1)
+
+
 class Ranks(World):
     """Ranks that speak by a communicator of mpi4py, always of buffers.
 
     Args:
         comm: The communicator.
         here: That of the ranks on this machine.
+        watch: Ends this process when a message takes too long.
     """
 
-    def __init__(self, comm: Any, here: Any):
+    def __init__(self, comm: Any, here: Any, watch: _Watch):
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self._comm = comm
         self._here = here
+        self._watch = watch
         self._near: shared_sum.SharedSum | None = None
         if here.Get_size() == self.size:
             self._near = shared_sum.SharedSum(comm)
-        # When the message under way was begun.
-        self._since: float | None = None
-        self._limit = float('inf')
-        self._watch: threading.Thread | None = None
 
     def share(self, value: Any) -> Any:
         text = json.dumps(value).encode() if self.is_first else b''
@@ -124,10 +162,10 @@ class Ranks(World):
 
     def send(self, message: Callable[..., None], *arguments: Any) -> None:
         """Call a function of the communicator, under watch."""
-        self._since = time.monotonic()
+        began = self._watch.since = time.monotonic()
         message(*arguments)
-        self.seconds += time.monotonic() - self._since
-        self._since = None
+        self._watch.since = None
+        self.seconds += time.monotonic() - began
 
     def add_up(self, mine: np.ndarray, total: np.ndarray) -> None:
         """Set an array to the sum of those of all ranks."""
@@ -151,10 +189,7 @@ class Ranks(World):
         self.send(self._comm.Bcast, array, root)
 
     def watch(self, seconds: float) -> None:
-        self._limit = seconds
-        if self._watch is None:
-            self._watch = threading.Thread(target=self._look, daemon=True)
-            self._watch.start()
+        self._watch.limit = seconds
 
     def wait_for_turn(self, late: bool = False) -> None:
         turns = min(self.rank, MOST_TURNS)
@@ -165,25 +200,6 @@ class Ranks(World):
         sys.stderr.flush()
         time.sleep(FLUSH_SECONDS)
         self._comm.Abort(code)
-
-    def _look(self) -> None:
-        """End all when a message takes too long, from another thread."""
-        while True:
-            time.sleep(min(self._limit / 10, 1.0))
-            since = self._since
-            if since is None or time.monotonic() - since < self._limit:
-                continue
-            self.wait_for_turn()
-            print(
-                f'error: Rank {self.rank} has waited for the others for '
-                f'{self._limit:g} s: one of them hangs or has been stopped, or '
-                'is far slower (rank_timeout allows more). All are ended.',
-                file=sys.stderr,
-                flush=True,
-            )
-            time.sleep(FLUSH_SECONDS)
-            # The thread that waits would have to be asked to abort properly.
-            os._exit(1)
 
 
 # The world of whoever is not told of other ranks.
@@ -200,6 +216,8 @@ def connect() -> World:
     """Find the other ranks, if there are any."""
     if count_ranks() == 1:
         return ALONE
+    watch = _Watch(_guess_rank())
+    watch.since = time.monotonic()
     try:
         import mpi4py
 
@@ -222,9 +240,15 @@ def connect() -> World:
     comm = MPI.COMM_WORLD.Dup()
     here = comm.Split_type(MPI.COMM_TYPE_SHARED)
     _forget_memory(here)
-    ranks = Ranks(comm, here)
+    ranks = Ranks(comm, here, watch)
+    watch.since = None
     _end_all_at_errors(ranks)
     return ranks
+
+
+def _guess_rank() -> int:
+    """The number of this rank, before MPI tells it."""
+    return max(int(os.environ.get(name, 0)) for name in RANKS)
 
 
 def _forget_memory(here: Any) -> None:

@@ -177,6 +177,8 @@ def _is_whole(program: pathlib.Path) -> bool:
                 length, used = _length(head)
                 position += used + length
             return 0 < size == position
+    except FileNotFoundError:
+        return True  # Another process has just removed it.
     except (OSError, ValueError):
         return False
 
