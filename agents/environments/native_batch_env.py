@@ -117,8 +117,17 @@ class NativeBatchEnv(tf.Module):
         """Reset the environments where the mask is true, by default all."""
         if mask is None:
             mask = tf.ones(len(self), bool)
-            self._meet()
         self._reset(state.read(self._state), state.read(self._observ), mask)
+
+    def meet(self) -> None:
+        """Let all ranks count on from the same number.
+
+        They have not made the same number of steps in an evaluation, and a
+        checkpoint holds one number for all.
+        """
+        if self._ranks.size > 1:
+            every = self._ranks.gather(self._count.read_value())
+            self._count.assign(tf.reduce_max(tf.stack(every)))
 
     def failure(self) -> Exception | None:
         """Why to stop; native environments do not fail on their own."""
@@ -146,16 +155,6 @@ class NativeBatchEnv(tf.Module):
     def transient(self) -> list[Any]:
         """Variables that a checkpoint does without: the seed is a setting."""
         return [self._seed]
-
-    def _meet(self) -> None:
-        """Let all ranks count on from the same number.
-
-        They have not made the same number of steps in an evaluation, and a
-        checkpoint holds one number for all.
-        """
-        if self._ranks.size > 1:
-            every = self._ranks.gather(self._count.read_value())
-            self._count.assign(tf.reduce_max(tf.stack(every)))
 
     def _reset(self, before: Any, observ: Any, mask: tf.Tensor) -> None:
         fresh = self._env.reset(self._key('reset'), len(self))

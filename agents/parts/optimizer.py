@@ -5,6 +5,7 @@ from typing import Any
 
 from agents.parts import gradients
 from agents.parts.flat import Weights
+from agents.tools.graph import state
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 
@@ -100,16 +101,21 @@ class Optimizer(tf.Module):
         Returns:
             Their means over the ranks.
         """
-        if not self._by_epoch:
+        ranks = self._all_ranks
+        if not self._by_epoch or ranks.size == 1:
             return means
-        mine = [tf.cast(v, tf.float32) for v in self.variables]
-        weights, averages, means = self._all_ranks.mean(
-            (self._weights.read(), mine, means)
+        numbers = [v for v in self.variables if v.dtype.is_floating]
+        counts = [v for v in self.variables if not v.dtype.is_floating]
+        weights, averages, means = ranks.mean(
+            (self._weights.read(), state.read(numbers), means)
         )
         self._weights.assign(weights)
-        for variable, average in zip(self.variables, averages, strict=True):
-            # Of what is counted, such as useless gradients, not less than was.
-            if not variable.dtype.is_floating:
-                average = tf.cast(tf.math.ceil(average), variable.dtype)
-            variable.assign(average)
+        state.assign(numbers, averages)
+        # Those of who has skipped most, so that all give up when one would.
+        skipped = tf.stack(ranks.gather(self.skipped))
+        every = ranks.gather(state.read(counts))
+        most = tf.argmax(skipped)
+        for number, variable in enumerate(counts):
+            of_all = tf.stack([each[number] for each in every])
+            variable.assign(of_all[most])
         return means

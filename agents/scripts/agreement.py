@@ -8,6 +8,8 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 import agents
 from agents.scripts import plain_yaml, utility
 from agents.tools import cpu, errors
@@ -44,15 +46,16 @@ def come_together(
     ranks.watch(config.rank_timeout)
     require_same_start(ranks, config, logdir)
     here, count = ranks.count_here()
-    before = ranks.gather(cpu.cores())
+    before = ranks.gather_here(cpu.cores())
     # Not where the launcher has decided which of them is where.
     if all(each == before[0] for each in before):
         cpu.take_share(here, count)
     machines = sum(ranks.gather(here == 0))
     places = 'this machine' if machines == 1 else f'{machines} machines'
     room = f'{_cores(len(cpu.cores()))} for each'
-    if len(before[0]) < count:
-        room = f'{_cores(len(before[0]))} for {count}, which is slow'
+    every = {core for cores in before for core in cores}
+    if len(every) < count:
+        room = f'{_cores(len(every))} for {count}, which is slow'
     say(
         'ranks',
         f'{ranks.size} on {places}, {room}; {MANNERS[config.distribute]}',
@@ -102,7 +105,7 @@ def require_same_weights(ranks: World, variables: Iterable[Any]) -> None:
         return
     digest = 0
     for variable in variables:
-        digest = zlib.crc32(variable.numpy().tobytes(), digest)
+        digest = zlib.crc32(np.asarray(variable).tobytes(), digest)
     found = ranks.gather(digest)
     different = [str(rank) for rank, x in enumerate(found) if x != found[0]]
     if different:

@@ -122,14 +122,14 @@ class Interrupts:
         """Raise nothing from now on, since the end has begun."""
         self.raised = True
         sys.stderr = self._problems
-        if self.signal is not None:
+        if self.signal is not None and self._ranks.is_first:
             self._told.wait(2 * TELL_SECONDS)  # It is said before what follows.
 
     def __enter__(self) -> 'Interrupts':
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         for number in SIGNALS:
-            if number == signal.SIGINT or _is_heard(number):
+            if number == signal.SIGINT or is_heard(number):
                 self._before[number] = signal.signal(number, self._handle)
         self._wakeup = signal.set_wakeup_fd(
             self._write, warn_on_full_buffer=False
@@ -196,7 +196,8 @@ class Interrupts:
         return None
 
 
-def _is_heard(number: int) -> bool:
+def is_heard(number: int) -> bool:
+    """Whether a signal is not ignored, as by nohup."""
     return signal.getsignal(number) != signal.SIG_IGN
 
 

@@ -1,6 +1,7 @@
 """Starts a command again on several ranks, by the mpiexec of mpi4py's MPI."""
 
 import contextlib
+import functools
 import os
 import pathlib
 import shutil
@@ -13,15 +14,20 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, TextIO
 
 from agents.scripts import console, interrupts
-from agents.tools import errors
+from agents.tools import errors, leftovers
+from agents.tools.envs import processes
 
 # What the launcher itself says of signals and of ranks that end, which have
 # said why.
 NOISE = (
     b'[mpiexec@',
     b'[proxy:',
-    b'=====',
-    b'=   ',
+    b'=' * 80,
+    b'=   BAD TERMINATION',
+    b'=   PID ',
+    b'=   EXIT CODE',
+    b'=   CLEANING UP',
+    b'=   YOU CAN IGNORE',
     b'YOUR APPLICATION TERMINATED',
     b'This typically refers to',
     b'Please see the FAQ',
@@ -29,9 +35,6 @@ NOISE = (
     b'application called MPI_Abort',
 )
 KILLED = b'YOUR APPLICATION TERMINATED WITH THE EXIT STRING: '
-
-# What the system does to the launcher when this process is killed.
-PR_SET_PDEATHSIG = 1
 
 
 def run(count: int, module: str, arguments: Sequence[str]) -> int:
@@ -42,51 +45,81 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
         module: Name of the module.
         arguments: Its arguments.
     """
-    command = [str(find_mpiexec()), '-n', str(count), sys.executable, '-m']
-    environ = {**os.environ, console.TERMINAL: _describe_terminal()}
+    own = [sys.executable, *subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
+    command = [str(find_mpiexec()), '-n', str(count), *own, '-m', module]
     began = time.time()
     process = subprocess.Popen(
-        [*command, module, *arguments],
+        [*command, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
-        env=environ,
+        env={**os.environ, console.TERMINAL: _describe_terminal()},
         start_new_session=True,  # Signals of the terminal come by this one.
-        preexec_fn=_end_with_parent,
+        preexec_fn=functools.partial(processes.end_with_parent, signal.SIGTERM),
     )
-    assert process.stdout is not None and process.stderr is not None
-    killed: list[str] = []
-    shown: list[bytes] = []
-    problems: list[bytes] = []
+    heard = _Heard()
     threads = [
-        threading.Thread(target=_relay, args=arguments)
-        for arguments in (
-            (process.stdout, sys.stdout, killed, shown),
-            (process.stderr, sys.stderr, killed, problems),
+        threading.Thread(target=_relay, args=[*stream, heard])
+        for stream in (
+            (process.stdout, sys.stdout),
+            (process.stderr, sys.stderr),
         )
     ]
-    with _forwarding(process, shown) as told:
+    with _forwarding(process, heard) as told:
         for thread in threads:
             thread.start()
         code = process.wait()
         for thread in threads:
             thread.join()
-    _forget_memory(began)
-    if killed and not told:
-        console.complain(
-            f'A rank was ended from outside ({killed[0]}), and with it all '
-            'others. Give the timestamp of the run to go on from its last '
-            'checkpoint.'
-        )
-        return 128 + code
-    if code and not told and not problems:
-        console.complain(
-            f'A rank ended by itself with the exit code {code}, and with it '
-            'all others.'
-        )
-    if told and not shown:
+    leftovers.remove_unused(began)
+    if code and not told:
+        _explain(code, heard)
+    if told and (code > 128 or not heard.something):
         return 128 + told[0]
-    return code if code >= 0 else 128 - code
+    return 128 + code if heard.killed else abs(code)
+
+
+class _Heard:
+    """What was heard of ranks and of their launcher.
+
+    Attributes:
+        something: Whether anything was printed.
+        explained: Whether somebody has said what went wrong.
+        killed: What the launcher says of a rank that was killed.
+        noise: What else the launcher says.
+    """
+
+    def __init__(self) -> None:
+        self.something = self.explained = False
+        self.killed = ''
+        self.noise: list[str] = []
+
+    def take(self, line: bytes) -> bool:
+        """Take in a line; returns whether to print it."""
+        if line.startswith(KILLED):
+            self.killed = line.removeprefix(KILLED).decode(errors='replace')
+        if line.startswith(NOISE):
+            self.noise.append(line.decode(errors='replace'))
+            return False
+        self.something |= bool(line.strip())
+        self.explained |= line.startswith((b'error:', b'Traceback'))
+        return True
+
+
+def _explain(code: int, heard: _Heard) -> None:
+    """Say why all ranks have ended, if no rank has."""
+    if heard.killed:
+        console.complain(
+            f'A rank was killed: {heard.killed}. All others have been ended. '
+            'Give the timestamp of the run to go on from its last checkpoint.'
+        )
+    elif not heard.explained:
+        for line in heard.noise:
+            print(line, file=sys.stderr)
+        console.complain(
+            f'A rank ended without a word, or none could be started; the exit '
+            f'code is {code}.'
+        )
 
 
 def find_mpiexec() -> pathlib.Path:
@@ -101,37 +134,15 @@ def find_mpiexec() -> pathlib.Path:
     return pathlib.Path(found)
 
 
-def _forget_memory(began: float) -> None:
-    """Remove what ranks leave in shared memory that are killed as they start.
-
-    That is what was made since then and belongs to nobody any more.
-    """
-    used = ''
-    for maps in pathlib.Path('/proc').glob('[0-9]*/maps'):
-        with contextlib.suppress(OSError):
-            used += maps.read_text()
-    for path in pathlib.Path('/dev/shm').glob('mpich_shm_*'):
-        with contextlib.suppress(OSError):
-            if path.stat().st_ctime >= began - 1 and str(path) not in used:
-                path.unlink()
-
-
 def _describe_terminal() -> str:
     if not sys.stdout.isatty():
         return ''
     return str(shutil.get_terminal_size().columns)
 
 
-def _end_with_parent() -> None:
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
 @contextlib.contextmanager
 def _forwarding(
-    process: subprocess.Popen, shown: list[bytes]
+    process: subprocess.Popen, heard: _Heard
 ) -> Iterator[list[int]]:
     """Pass signals on, which are listed; the launcher tells the ranks.
 
@@ -142,14 +153,17 @@ def _forwarding(
     def forward(number: int, frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):
             # It does not survive others, nor a second one of the first.
-            kind = number if shown and not told else signal.SIGTERM
+            first = heard.something and not told
+            kind = number if first else signal.SIGTERM
             told.append(number)
             known = (signal.SIGINT, signal.SIGTERM)
             process.send_signal(kind if kind in known else signal.SIGTERM)
 
     told: list[int] = []
     before = {
-        number: signal.signal(number, forward) for number in interrupts.SIGNALS
+        number: signal.signal(number, forward)
+        for number in interrupts.SIGNALS
+        if number == signal.SIGINT or interrupts.is_heard(number)
     }
     try:
         yield told
@@ -158,30 +172,16 @@ def _forwarding(
             signal.signal(number, handler)
 
 
-def _relay(
-    source: BinaryIO, target: TextIO, killed: list[str], printed: list[bytes]
-) -> None:
-    """Print what ranks print, as it comes, but not what the launcher does.
-
-    Args:
-        source: Where it comes from.
-        target: Where to print it.
-        killed: Receives what the launcher says of a rank that was killed.
-        printed: Receives what was printed.
-    """
+def _relay(source: BinaryIO, target: TextIO, heard: _Heard) -> None:
+    """Print what ranks print, as it comes, but not what the launcher does."""
     rest = b''
     while part := os.read(source.fileno(), 2**16):
         *lines, rest = (rest + part).split(b'\n')
-        kept = [line + b'\n' for line in lines if not line.startswith(NOISE)]
-        killed += [
-            line.removeprefix(KILLED).decode(errors='replace')
-            for line in lines
-            if line.startswith(KILLED)
-        ]
+        kept = [line + b'\n' for line in lines if heard.take(line)]
         if not rest.startswith(NOISE):  # Such as a line that is renewed.
+            heard.take(rest)
             kept.append(rest)
             rest = b''
-        printed += [line for line in kept if line.strip()]
         with contextlib.suppress(OSError):
             target.buffer.write(b''.join(kept))
             target.buffer.flush()

@@ -67,8 +67,8 @@ class Parser(argparse.ArgumentParser):
             '--nprocs',
             type=int,
             metavar='N',
-            help='learn with N processes that average what they learn; the '
-            'same as mpiexec -n N before the command',
+            help='learn with N processes together, as the setting distribute '
+            'says; the same as mpiexec -n N before the command',
         )
 
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:

@@ -119,8 +119,8 @@ ENVIRONMENTS = Group(
         'worker_restarts': Setting(
             0,
             kinds.COUNT_OR_ZERO,
-            'How often in all failed workers are started anew, their episodes '
-            'truncated; the next failure ends the run',
+            'How often in all failed workers of a rank are started anew, '
+            'their episodes truncated; the next failure ends the run',
             'times',
         ),
     },

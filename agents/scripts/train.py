@@ -145,16 +145,7 @@ def _train(
         config.worker_restarts, lambda text: status.say('workers', text)
     )
     with contextlib.ExitStack() as stack:
-        begun = False
-        if logdir:
-            config_file.require_plain(config)
-            stack.enter_context(run_directory.locked(logdir))
-            checkpoints.clear_up(logdir / utility.CHECKPOINTS)
-            trained = run_directory.is_trained(logdir)
-            begun = not trained and (logdir / config_file.CONFIG_FILE).exists()
-            if trained:
-                config_file.require_same_sizes(config, logdir)
-                utility.require_room(logdir, sizes.count_weights(config))
+        begun = logdir is not None and _take_directory(logdir, config, stack)
         session = ranks.share(utility.last_checkpoint(logdir) or 0)
         envs = batches.start(
             mine, env_processes, session, status, restarts, ranks
@@ -185,18 +176,9 @@ def _train(
                 )
 
         loop = _define_loop(graph, config, status, restarts, began, keep, ranks)
-        saver = None
         if logdir:
             _require_same_spaces(envs[0], logdir)
-        if saved:
-            variables = {**graph.variables, 'step': loop.step}
-            saver = utility.define_shared_saver(
-                variables, graph.of_agents, logdir, ranks
-            )
-            restored = saver.restore(
-                warn=lambda text: status.say('checkpoint', text)
-            )
-            _require_place(loop, restored, phases)
+        saver = _restore(graph, loop, status, logdir, ranks) if saved else None
         if begun:
             status.say('checkpoint', 'nothing had been saved')
         if int(loop.step) >= phases.last_step:
@@ -205,12 +187,50 @@ def _train(
         if not (loop.clock() and envs[0].native):
             graph.restart()
         status.begin(loop.clock())
-        resumable = not envs[0].native and ranks.size == 1
-        yield from _run(loop, saver, status, resumable)
+        yield from _run(loop, saver, status, envs[0].native, ranks)
+
+
+def _take_directory(
+    logdir: pathlib.Path, config: AttrDict, stack: contextlib.ExitStack
+) -> bool:
+    """Keep others from the directory of a run, and look what is in there.
+
+    Returns:
+        Whether a run was begun there that has saved nothing.
+    """
+    config_file.require_plain(config)
+    stack.enter_context(run_directory.locked(logdir))
+    checkpoints.clear_up(logdir / utility.CHECKPOINTS)
+    if run_directory.is_trained(logdir):
+        config_file.require_same_sizes(config, logdir)
+        utility.require_room(logdir, sizes.count_weights(config))
+        return False
+    return (logdir / config_file.CONFIG_FILE).exists()
+
+
+def _restore(
+    graph: utility.SimulationGraph,
+    loop: 'Loop',
+    status: Status,
+    logdir: pathlib.Path | None,
+    ranks: World,
+) -> Any:
+    """Make the saver of a run, and set all to the last checkpoint."""
+    variables = {**graph.variables, 'step': loop.step}
+    saver = utility.define_shared_saver(
+        variables,
+        graph.of_agents,
+        logdir,
+        ranks,
+        lambda: agreement.require_same_weights(ranks, graph.learnt()),
+    )
+    restored = saver.restore(warn=lambda text: status.say('checkpoint', text))
+    _require_place(loop, restored, status.phases)
+    return saver
 
 
 def _run(
-    loop: 'Loop', saver: Any, status: Status, resumable: bool
+    loop: 'Loop', saver: Any, status: Status, native: bool, ranks: World
 ) -> Generator['Score', None, None]:
     """Run the loop; however that ends, what has been learnt is saved.
 
@@ -218,24 +238,29 @@ def _run(
         loop: The loop.
         saver: Saves checkpoints.
         status: Where to tell what is going on.
-        resumable: Whether to save even when something failed. Not where
-            checkpoints hold environments too, which have gone on then, nor
-            where other ranks may have; the last checkpoint has to do.
+        native: Whether checkpoints hold environments too. These have gone on
+            when something failed, so that the last checkpoint has to do.
+        ranks: Those that run it. When something failed, others may have gone
+            on as well, and when one was interrupted alone.
     """
     failure: BaseException | None = None
+    alone = ranks.size == 1
     try:
         for score in loop.run(saver, status.phases.last_step):
             status.report(score.report)
             yield score
-    except (errors.Cancelled, GeneratorExit, KeyboardInterrupt):
+    except (errors.Cancelled, GeneratorExit):
         raise
     except BaseException as error:
-        failure = error
+        stopped = isinstance(error, KeyboardInterrupt)
+        if not (stopped and (alone or status.signals.agreed)):
+            failure = error
         raise
     finally:
         status.signals.disarm()
         try:
-            if saver and loop.clock() and (resumable or not failure):
+            resumable = not failure or (alone and not native)
+            if saver and loop.clock() and resumable:
                 saver.save(loop.clock())
         except errors.UserError as error:
             if failure is None:
@@ -343,7 +368,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.nprocs not in (None, ranks.size):
             return _start_ranks(given, ranks, arguments)
     except errors.UserError as error:
-        console.complain(str(error))
+        if world.guess_rank() == 0:
+            console.complain(str(error))
         return 1
     code, alone = _train_as_asked(given, ranks)
     if alone:
@@ -378,8 +404,9 @@ def _train_as_asked(
                     pass
         except (Exception, KeyboardInterrupt) as error:
             shown = directory and _as_given(given, directory)
-            late = isinstance(error, errors.ElsewhereError)
-            ranks.wait_for_turn(late)
+            if not signals.agreed:
+                late = isinstance(error, errors.ElsewhereError)
+                ranks.wait_for_turn(late)
             code = _end(error, directory, shown, terminal, signals)
             return code, not signals.agreed
     name = _as_given(given, directory)

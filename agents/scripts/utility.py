@@ -55,6 +55,8 @@ def use_threads(config: AttrDict, ranks: world.World = world.ALONE) -> None:
         # The policy and the value are learnt on threads of their own.
         cores = max(1, cores // 2)
     rows = config.num_agents * config.update_every
+    if config.distribute == 'gather':
+        rows *= ranks.size
     devices.use_threads(cores if rows > MANY_ROWS else 1)
 
 
@@ -143,7 +145,7 @@ class SimulationGraph:
         from agents.tools.graph.episode_scores import EpisodeScores
 
         speaking = mpi.define(ranks)
-        self._ranks = ranks
+        self._ranks, self._speaking = ranks, speaking
         self.algo = algo
         gathers = config.distribute == 'gather'
         self._alike = 'policy/' if gathers else ('policy/', 'algo/')
@@ -160,6 +162,8 @@ class SimulationGraph:
             simulation.evaluation(
                 eval_env, actor, eval_scores, config.max_length
             )
+            if eval_env.native:
+                eval_env.meet()
             return eval_scores.clear()
 
         self._evaluate = evaluate
@@ -169,14 +173,14 @@ class SimulationGraph:
     def train(self) -> dict[str, float]:
         """Collect rollouts and learn from them; returns means for the log."""
         before = self._ranks.seconds
-        numbers = _call(self._train, self._batch_env, self.algo.failure)
+        numbers = self._call(self._train, self._batch_env, self.algo.failure)
         if self._ranks.size > 1:
             numbers['rank_seconds'] = self._ranks.seconds - before
         return numbers
 
     def eval(self) -> dict[str, float]:
         """Play an episode of each environment; returns means for the log."""
-        return _call(self._evaluate, self._eval_env)
+        return self._call(self._evaluate, self._eval_env)
 
     def learnt(self) -> list[Any]:
         """The variables that are the same on all ranks once they learnt."""
@@ -193,6 +197,44 @@ class SimulationGraph:
         self._batch_env.reset()
         self._scores.restart()
         self.algo.restart()
+
+    def _call(
+        self,
+        operation: Callable[[], Mapping[str, Any]],
+        batch_env: Any,
+        find_failure: Callable[[], Exception | None] = lambda: None,
+    ) -> dict[str, float]:
+        """Run an operation, or raise what went wrong within the graph.
+
+        Args:
+            operation: Returns numbers by name.
+            batch_env: The environments that it steps.
+            find_failure: Tells why to give up after it.
+        """
+        from agents.tools.graph.backend import tf
+
+        failure = batch_env.failure()
+        if failure is not None:
+            raise failure
+        before = batch_env.seconds
+        try:
+            results = operation()
+        except tf.errors.DataLossError as error:
+            raise errors.UserError(
+                f'A compiled program in {compile_cache.clear()} was damaged. '
+                'They have been removed; start again.'
+            ) from error
+        except Exception:
+            failure = batch_env.failure() or self._speaking.failure()
+            if failure is None:
+                raise
+            raise failure from None
+        failure = find_failure()
+        if failure is not None:
+            raise failure
+        numbers = {name: float(value) for name, value in results.items()}
+        numbers['env_seconds'] = batch_env.seconds - before
+        return numbers
 
     def _name_variables(self) -> dict[str, Any]:
         from agents.tools.graph import weights
@@ -244,6 +286,7 @@ def define_shared_saver(
     of_agents: Sequence[tuple[Any, int]],
     logdir: Path | None,
     ranks: world.World,
+    check: Callable[[], None],
 ) -> Any:
     """Make the saver of a run that several ranks may take part in.
 
@@ -252,6 +295,7 @@ def define_shared_saver(
         of_agents: Those of its agents, see `SimulationGraph`.
         logdir: Directory of the run; other ranks than the first need none.
         ranks: The ranks.
+        check: Called before several of them save something.
     """
     from agents.tools.runs.shared_saver import SharedSaver
 
@@ -261,7 +305,7 @@ def define_shared_saver(
 
     if ranks.size == 1:
         return define(variables)
-    return SharedSaver(define, variables, of_agents, ranks)
+    return SharedSaver(define, variables, of_agents, ranks, check)
 
 
 def last_checkpoint(logdir: Path | None) -> int | None:
@@ -324,41 +368,3 @@ def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
     except (ValueError, errors.EnvError) as error:
         reason = str(error).rstrip('.')
         raise errors.ConfigError(f'Cannot read {path}: {reason}.') from error
-
-
-def _call(
-    operation: Callable[[], Mapping[str, Any]],
-    batch_env: Any,
-    find_failure: Callable[[], Exception | None] = lambda: None,
-) -> dict[str, float]:
-    """Run an operation, or raise what went wrong within the graph.
-
-    Args:
-        operation: Returns numbers by name.
-        batch_env: The environments that it steps.
-        find_failure: Tells why to give up after it.
-    """
-    from agents.tools.graph.backend import tf
-
-    failure = batch_env.failure()
-    if failure is not None:
-        raise failure
-    before = batch_env.seconds
-    try:
-        results = operation()
-    except tf.errors.DataLossError as error:
-        raise errors.UserError(
-            f'A compiled program in {compile_cache.clear()} was damaged. They '
-            'have been removed; start again.'
-        ) from error
-    except Exception:
-        failure = batch_env.failure()
-        if failure is None:
-            raise
-        raise failure from None
-    failure = find_failure()
-    if failure is not None:
-        raise failure
-    numbers = {name: float(value) for name, value in results.items()}
-    numbers['env_seconds'] = batch_env.seconds - before
-    return numbers

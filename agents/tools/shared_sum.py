@@ -12,7 +12,7 @@ import numpy as np
 MEMORY = pathlib.Path('/dev/shm')
 
 # The longest array that goes this way. Shared memory is scarce in containers.
-MOST_BYTES = 2**21
+MOST_BYTES = 2**20
 
 
 class SharedSum:
@@ -73,30 +73,48 @@ class SharedSum:
 
     def _find_memory(self, size: int) -> mmap.mmap | None:
         """Map a file of the first rank, which has no name once all have it."""
-        directory = MEMORY if MEMORY.exists() else tempfile.gettempdir()
-        name, first = np.zeros(256, np.uint8), self._comm.rank == 0
+        path = np.zeros(256, np.uint8)
         memory = None
-        if first:
-            descriptor, path = tempfile.mkstemp('', 'agents-', directory)
-            os.ftruncate(descriptor, size)
-            memory = mmap.mmap(descriptor, size)
-            os.close(descriptor)
-            name[: len(path)] = np.frombuffer(path.encode(), np.uint8)
-        self._comm.Bcast(name)
-        if not first:
-            memory = _map(name.tobytes().rstrip(b'\0').decode(), size)
+        if self._comm.rank == 0:
+            name, memory = _make(size)
+            path[: len(name)] = np.frombuffer(name.encode(), np.uint8)
+        self._comm.Bcast(path)
+        name = path.tobytes().rstrip(b'\0').decode()
+        if name and self._comm.rank:
+            memory = _map(name, size)
         self._comm.Barrier()
-        if first:
-            os.unlink(path)
+        if name and self._comm.rank == 0:
+            os.unlink(name)
         return memory
 
 
+def _make(size: int) -> tuple[str, mmap.mmap | None]:
+    """Make a file in memory and map it, if there is the room."""
+    directory = MEMORY if MEMORY.exists() else tempfile.gettempdir()
+    try:
+        descriptor, path = tempfile.mkstemp('', 'agents-', directory)
+    except OSError:
+        return '', None
+    try:
+        # The room is taken now, rather than to die from touching what is not.
+        os.posix_fallocate(descriptor, 0, size)
+        return path, mmap.mmap(descriptor, size)
+    except (OSError, AttributeError):
+        os.unlink(path)
+        return '', None
+    finally:
+        os.close(descriptor)
+
+
 def _map(path: str, size: int) -> mmap.mmap | None:
+    """Map the file of another rank, if it is to be seen."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:  # As in another container.
         return None
     try:
         return mmap.mmap(descriptor, size)
+    except (OSError, ValueError):
+        return None
     finally:
         os.close(descriptor)

@@ -4,25 +4,28 @@ What they tell each other outside of graphs, and how they end together. Needs
 no TensorFlow; for messages within programs see `agents.tools.graph.mpi`.
 """
 
+import contextlib
 import functools
 import json
 import os
-import pathlib
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from agents.tools import errors, shared_sum
+from agents.tools import errors, leftovers, shared_sum
 
 # By which a launcher tells a process how many it is one of: those that speak
 # PMI, such as that of MPICH, and that of Open MPI.
 SIZES = 'PMI_SIZE', 'OMPI_COMM_WORLD_SIZE'
 RANKS = 'PMI_RANK', 'OMPI_COMM_WORLD_RANK'
+
+# The name of the thread that looks whether a rank waits for too long.
+WATCH = 'agents-watch'
 
 # Seconds within which all have to have started.
 START_SECONDS = 300.0
@@ -67,6 +70,10 @@ class World:
         """What each rank says, in order."""
         return [value]
 
+    def gather_here(self, value: Any) -> list[Any]:
+        """What each rank of this machine says, in order."""
+        return [value]
+
     def count_here(self) -> tuple[int, int]:
         """Which rank of its machine this is, and of how many."""
         return 0, 1
@@ -100,25 +107,44 @@ class _Watch:
         self.limit = START_SECONDS
         self.since: float | None = None
         self._rank = rank
-        threading.Thread(target=self._look, daemon=True).start()
+        threading.Thread(target=self._look, name=WATCH, daemon=True).start()
+
+    @contextlib.contextmanager
+    def over(self) -> Iterator[None]:
+        """Watch over what is done within this context."""
+        self.since = time.monotonic()
+        try:
+            yield
+        finally:
+            self.since = None
 
     def _look(self) -> None:
+        # Seconds are counted rather than read off a clock, which goes on while
+        # all ranks are suspended.
+        last, waited = None, 0.0
         while True:
-            time.sleep(min(self.limit / 10, 1.0))
-            since = self.since
-            if since is None or time.monotonic() - since < self.limit:
+            pause = min(self.limit / 10, 1.0)
+            time.sleep(pause)
+            if self.since is None or self.since != last:
+                last, waited = self.since, 0.0
                 continue
-            time.sleep(TURN_SECONDS * min(self._rank, MOST_TURNS))
-            print(
-                f'error: Rank {self._rank} has waited for the others for '
-                f'{self.limit:g} s: one of them hangs or has been stopped, or '
-                'is far slower (rank_timeout allows more). All are ended.',
-                file=sys.stderr,
-                flush=True,
-            )
-            time.sleep(FLUSH_SECONDS)
-            # The thread that waits would have to be asked to abort properly.
-            os._exit(1)
+            waited += pause
+            if waited >= self.limit:
+                time.sleep(TURN_SECONDS * min(self._rank, MOST_TURNS))
+                if self.since == last:
+                    self._end()
+
+    def _end(self) -> None:
+        print(
+            f'error: Rank {self._rank} has waited for the others for '
+            f'{self.limit:g} s (rank_timeout): one of them hangs, has been '
+            'stopped or is far slower. All are ended.',
+            file=sys.stderr,
+            flush=True,
+        )
+        time.sleep(FLUSH_SECONDS)
+        # The thread that waits would have to be asked to abort properly.
+        os._exit(1)
 
 
 class Ranks(World):
@@ -149,11 +175,17 @@ class Ranks(World):
         return json.loads(packed.tobytes())
 
     def gather(self, value: Any) -> list[Any]:
+        return self._gather(self._comm, value)
+
+    def gather_here(self, value: Any) -> list[Any]:
+        return self._gather(self._here, value)
+
+    def _gather(self, comm: Any, value: Any) -> list[Any]:
         text = np.frombuffer(json.dumps(value).encode(), np.uint8)
-        sizes = np.empty(self.size, np.int64)
-        self.send(self._comm.Allgather, np.array([len(text)], np.int64), sizes)
+        sizes = np.empty(comm.size, np.int64)
+        self.send(comm.Allgather, np.array([len(text)], np.int64), sizes)
         packed = np.empty(int(sizes.sum()), np.uint8)
-        self.send(self._comm.Allgatherv, text, (packed, sizes))
+        self.send(comm.Allgatherv, text, (packed, sizes))
         parts = np.split(packed, np.cumsum(sizes)[:-1])
         return [json.loads(part.tobytes()) for part in parts]
 
@@ -163,9 +195,11 @@ class Ranks(World):
     def send(self, message: Callable[..., None], *arguments: Any) -> None:
         """Call a function of the communicator, under watch."""
         began = self._watch.since = time.monotonic()
-        message(*arguments)
-        self._watch.since = None
-        self.seconds += time.monotonic() - began
+        try:
+            message(*arguments)
+        finally:
+            self._watch.since = None
+            self.seconds += time.monotonic() - began
 
     def add_up(self, mine: np.ndarray, total: np.ndarray) -> None:
         """Set an array to the sum of those of all ranks."""
@@ -196,10 +230,7 @@ class Ranks(World):
         time.sleep(TURN_SECONDS * turns + LATE_SECONDS * late)
 
     def abort(self, code: int) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        time.sleep(FLUSH_SECONDS)
-        self._comm.Abort(code)
+        _abort(self._comm, code)
 
 
 # The world of whoever is not told of other ranks.
@@ -216,8 +247,13 @@ def connect() -> World:
     """Find the other ranks, if there are any."""
     if count_ranks() == 1:
         return ALONE
-    watch = _Watch(_guess_rank())
-    watch.since = time.monotonic()
+    watch = _Watch(guess_rank())
+    with watch.over():
+        return _find_ranks(watch)
+
+
+def _find_ranks(watch: _Watch) -> Ranks:
+    """Let MPI find the ranks."""
     try:
         import mpi4py
 
@@ -238,35 +274,19 @@ def connect() -> World:
         )
     # Of their own, so that nobody else's messages come between.
     comm = MPI.COMM_WORLD.Dup()
+    _end_all_at_errors(comm)
     here = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    _forget_memory(here)
-    ranks = Ranks(comm, here, watch)
-    watch.since = None
-    _end_all_at_errors(ranks)
-    return ranks
+    here.Barrier()
+    leftovers.remove_names()  # All have found it by now.
+    return Ranks(comm, here, watch)
 
 
-def _guess_rank() -> int:
+def guess_rank() -> int:
     """The number of this rank, before MPI tells it."""
     return max(int(os.environ.get(name, 0)) for name in RANKS)
 
 
-def _forget_memory(here: Any) -> None:
-    """Remove the name of MPICH's shared memory, which all have found by now.
-
-    It would be left behind if the ranks were killed.
-    """
-    here.Barrier()
-    maps = pathlib.Path('/proc/self/maps')
-    if here.Get_rank() or not maps.exists():
-        return
-    for line in maps.read_text().splitlines():
-        path = line.partition('/')[2]
-        if path.startswith('dev/shm/mpich_shm_') and ' ' not in path:
-            pathlib.Path(f'/{path}').unlink(missing_ok=True)
-
-
-def _end_all_at_errors(ranks: Ranks) -> None:
+def _end_all_at_errors(comm: Any) -> None:
     """Let an error that nobody catches end all ranks.
 
     A rank that has just ended is waited for, when the others speak to it and
@@ -280,6 +300,13 @@ def _end_all_at_errors(ranks: Ranks) -> None:
         trace: TracebackType | None,
     ) -> None:
         before(kind, error, trace)
-        ranks.abort(1)
+        _abort(comm, 1)
 
     sys.excepthook = tell
+
+
+def _abort(comm: Any, code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    time.sleep(FLUSH_SECONDS)
+    comm.Abort(code)

@@ -151,6 +151,22 @@ def test_all_stop_where_one_cannot_learn(learn_together):
     assert all(isinstance(error, errors.UserError) for error in failures)
 
 
+@pytest.mark.parametrize('distribute', ['average', 'average_epochs'])
+def test_useless_gradient_on_one_rank_moves_none(learn_together, distribute):
+    rollout = play(np.random.default_rng(0))
+    # Beyond what its squared error can be, but not its square.
+    rollout[2].reward[3, AGENTS] = 1e19  # Of the second rank.
+    algos, (first, second), _ = learn_together(
+        'ppo', [rollout], normalize_reward=False, distribute=distribute
+    )
+    assert first[0]['skipped'] == second[0]['skipped'] > 0
+    for mine, others in zip(first[1], second[1], strict=True):
+        np.testing.assert_array_equal(mine, others)
+        assert np.isfinite(mine).all()
+    skipped = {int(algo.critic.optimizer.skipped) for algo in algos}
+    assert len(skipped) == 1
+
+
 def test_ranks_begin_alike_and_act_differently(define):
     first, second = [
         define(task={'ranks': Threads(rank, None, None)}) for rank in (0, 1)

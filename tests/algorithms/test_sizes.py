@@ -68,3 +68,61 @@ def test_weights_between_layers_are_counted_by_hand():
     judge = {'discriminator_layers': [4, 6, 2], **layers}
     assert sizes.count_weights(configs.ppo(**judge)) == 50
     assert sizes.count_weights(configs.gail('ppo', **judge)) == 50 + 24 + 12
+
+
+def shared(ranks, algorithm=configs.ppo, **settings):
+    small = {'num_agents': 8, 'update_every': 50, 'eval_episodes': 12}
+    return sizes.share(algorithm(**{**small, **settings}), ranks)
+
+
+def test_each_rank_has_its_part():
+    part = shared(4, batch_size=80)
+    assert (part.num_agents, part.eval_episodes, part.batch_size) == (2, 3, 20)
+    assert (part.steps, part.update_every) == (1_000_000, 50)
+    whole = shared(1, batch_size=33)
+    assert (whole.num_agents, whole.batch_size) == (8, 33)
+
+
+def test_who_learns_from_the_rollouts_of_all_needs_whole_minibatches():
+    part = shared(4, batch_size=25, distribute='gather')
+    assert (part.num_agents, part.eval_episodes, part.batch_size) == (2, 3, 25)
+
+
+def test_sizes_of_other_algorithms_are_divided_as_well():
+    part = shared(2, configs.trpo, value_batch_size=100)
+    assert part.value_batch_size == 50
+    part = shared(
+        2,
+        configs.gail,
+        demonstrations='x',
+        value_batch_size=100,
+        discriminator_batch=64,
+        clone_steps=1,
+        clone_batch_size=32,
+    )
+    assert (part.discriminator_batch, part.clone_batch_size) == (32, 16)
+
+
+@pytest.mark.parametrize(
+    'ranks, settings, message',
+    [
+        (3, {}, 'num_agents=8 cannot be divided among 3 ranks. Choose 6 or 9.'),
+        (16, {}, 'num_agents=8 cannot be divided among 16 ranks. Choose 16.'),
+        (
+            8,
+            {},
+            'eval_episodes=12 cannot be divided among 8 ranks. Choose 8 or',
+        ),
+        # Divisors of 400 that are even: 20 and 40 are next to 25.
+        (2, {'batch_size': 25}, 'batch_size=25 .* Choose 20 or 40.'),
+        # Whole sequences of 50 steps of each rank.
+        (
+            2,
+            {'batch_size': 50, 'network': 'recurrent_gaussian'},
+            'batch_size=50 .* Choose 100.',
+        ),
+    ],
+)
+def test_what_cannot_be_divided_is_refused(ranks, settings, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        shared(ranks, **{'batch_size': 80, **settings})

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from agents.scripts import interrupts
+from agents.tools.world import World
 
 # Waits for a lock that only the callback opens. The wait is in C and signals do
 # not end it, so that, as in the graph, the main thread cannot run a handler.
@@ -59,6 +60,43 @@ def start():
     for process in started:
         with process:  # Which closes its pipes.
             process.kill()
+
+
+class Heard(World):
+    """One of two ranks, which learns what the first has heard."""
+
+    def __init__(self, rank, said=None):
+        self.rank, self.size, self.said = rank, 2, said
+
+    def share(self, value):
+        return value if self.is_first else self.said
+
+
+def test_all_ranks_stop_where_they_agree():
+    with interrupts.Interrupts(ranks=Heard(0)) as signals:
+        signals.stop_together()
+        signals.agree()
+        os.kill(os.getpid(), signal.SIGTERM)
+        with signals.during('finishing the update'):
+            time.sleep(0.1)  # Nothing is raised in here, nor after it.
+        assert not signals.agreed
+        with pytest.raises(KeyboardInterrupt):
+            signals.agree()
+        assert (signals.agreed, signals.signal) == (True, signal.SIGTERM)
+
+
+def test_other_ranks_hear_nothing_but_from_the_first():
+    ranks = Heard(1)
+    with interrupts.Interrupts(ranks=ranks) as signals:
+        for _ in range(3):  # Of which a second one would end the process.
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        signals.stop_together()
+        signals.agree()
+        ranks.said = int(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            signals.agree()
+        assert signals.signal == signal.SIGTERM
 
 
 @pytest.mark.parametrize('number', interrupts.SIGNALS)

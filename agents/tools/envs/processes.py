@@ -5,14 +5,29 @@ with its process, see the comments.
 """
 
 import contextlib
+import ctypes
 import os
 import pathlib
 import signal
 import subprocess
 import time
 
+# Requests to Linux: a signal when the parent dies, and to be the parent of
+# processes whose own has died. From linux/prctl.h.
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
 # How often to look for processes that were started in the meantime.
 ROUNDS = 10
+
+
+def end_with_parent(number: int) -> None:
+    """Get a signal when the parent of this process dies."""
+    _prctl(PR_SET_PDEATHSIG, number)
+
+
+def adopt_orphans() -> None:
+    """Be the parent of what descends from this process and has lost its own."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end(process: subprocess.Popen) -> None:
@@ -91,3 +106,10 @@ def _has_ended(process: subprocess.Popen) -> bool:
         return process.poll() is not None  # Which forgets about the group.
     options = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, process.pid, options) is not None
+
+
+def _prctl(option: int, value: int) -> None:
+    """Ask Linux for something about this process; elsewhere it is left out."""
+    with contextlib.suppress(AttributeError, OSError):
+        arguments = [ctypes.c_ulong(number) for number in (value, 0, 0, 0)]
+        ctypes.CDLL(None).prctl(option, *arguments)

@@ -5,7 +5,6 @@ forked, never imports TensorFlow, and dies with its parent.
 """
 
 import contextlib
-import ctypes
 import fcntl
 import mmap
 import os
@@ -26,10 +25,6 @@ from agents.tools.envs import (
     wire,
 )
 
-# Requests to Linux: a signal when the parent dies, and to be the parent of
-# processes whose own has died. From linux/prctl.h.
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-
 
 def main() -> None:
     """Serve requests until the parent closes or dies."""
@@ -39,7 +34,7 @@ def main() -> None:
     # that is awake keep the parent waiting.
     os.setpgid(0, 0)
     _die_with_parent(lifeline, parent)
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    processes.adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent's to handle.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     try:
@@ -193,7 +188,7 @@ def _die_with_parent(lifeline: int, parent: int) -> None:
     """
     if parent and hasattr(signal, 'SIGRTMAX'):
         signal.signal(signal.SIGRTMAX, lambda *_: _kill_group())
-        _prctl(PR_SET_PDEATHSIG, signal.SIGRTMAX)
+        processes.end_with_parent(signal.SIGRTMAX)
         if os.getppid() != parent:  # It died before that.
             os._exit(1)
     if not hasattr(fcntl, 'F_SETSIG'):
@@ -214,10 +209,3 @@ def _watch(lifeline: int) -> None:
 
 def _kill_group() -> None:
     os.killpg(os.getpgrp(), signal.SIGKILL)
-
-
-def _prctl(option: int, value: int) -> None:
-    """Ask Linux for something about this process; elsewhere it is left out."""
-    with contextlib.suppress(AttributeError, OSError):
-        arguments = [ctypes.c_ulong(number) for number in (value, 0, 0, 0)]
-        ctypes.CDLL(None).prctl(option, *arguments)

@@ -46,6 +46,10 @@ class Communicator:
         """The nest of one rank."""
         return nest
 
+    def failure(self) -> BaseException | None:
+        """What went wrong with a message within a program."""
+        return None
+
 
 # The communicator of whoever is not told of other ranks.
 ALONE = Communicator()

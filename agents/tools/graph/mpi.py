@@ -94,6 +94,10 @@ class Ranks(Communicator):
         found = self._send(name, share, leaves, _specs(leaves))
         return _rebuild(nest, found)
 
+    def failure(self) -> BaseException | None:
+        errors = [call.error for call in self._calls.values() if call.error]
+        return errors[0] if errors else None
+
     def _send(
         self,
         name: str,

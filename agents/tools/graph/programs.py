@@ -21,6 +21,7 @@ from tensorflow.core.framework import (
 
 from agents.tools.graph.backend import tf
 from agents.tools.graph.devices import LEARNER
+from agents.tools.world import WATCH
 
 # The object of a device that owns its compiled programs: its name, its type
 # and the hash of that by which TensorFlow tells types apart.
@@ -62,7 +63,7 @@ def _is_only_thread() -> bool:
     """Whether nobody else can be within a program."""
     mine = threading.current_thread()
     return all(
-        thread is mine or thread.name.startswith(LEARNER)
+        thread is mine or thread.name.startswith((LEARNER, WATCH))
         for thread in threading.enumerate()
     )
 

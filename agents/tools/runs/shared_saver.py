@@ -26,6 +26,7 @@ class SharedSaver:
         of_agents: Those of its agents, and along which of their axes the
             agents are; as many on every rank, in the same order.
         ranks: All ranks.
+        check: Called before a checkpoint is written, to refuse it.
     """
 
     def __init__(
@@ -34,8 +35,10 @@ class SharedSaver:
         variables: Mapping[str, tf.Variable],
         of_agents: Sequence[tuple[tf.Variable, int]],
         ranks: World,
+        check: Callable[[], None] = lambda: None,
     ):
         self._ranks = ranks
+        self._check = check
         self._speaking = mpi.define(ranks)
         names = {id(variable): name for name, variable in variables.items()}
         self._parts = [
@@ -52,6 +55,7 @@ class SharedSaver:
             self._saver = define({**variables, **parts})
 
     def save(self, step: int) -> pathlib.Path | None:
+        self._check()
         values = [part.mine.read_value() for part in self._parts]
         every = self._speaking.gather(values, root=0)
         if self._saver is None:

@@ -53,16 +53,25 @@ pathlib.Path(str(ranks.rank)).write_text(text)
 
 # Numbers that only come out alike if all ranks add in the same order.
 ADD = """
-import pathlib
+import hashlib, pathlib
 import numpy as np
 from agents.tools import world
 from agents.tools.graph import mpi
 from agents.tools.graph.backend import compiled, tf
 
 ranks = mpi.define(world.connect())
-mine = np.random.default_rng(ranks.rank).normal(size=10_007)
-mean = compiled(ranks.mean)(tf.constant(mine, tf.float32)).numpy()
-pathlib.Path(str(ranks.rank)).write_text(mean.tobytes().hex())
+digest = hashlib.sha256()
+# In memory that is shared, and too long for it.
+for size in (10_007, 3, 700_001, 10_007, 1):
+    every = [
+        np.random.default_rng(rank).normal(size=size).astype(np.float32)
+        for rank in range(ranks.size)
+    ]
+    for _ in range(3):
+        mean = compiled(ranks.mean)(tf.constant(every[ranks.rank])).numpy()
+        np.testing.assert_allclose(mean, np.mean(every, 0), atol=1e-6)
+        digest.update(mean.tobytes())
+pathlib.Path(str(ranks.rank)).write_text(digest.hexdigest())
 """
 
 

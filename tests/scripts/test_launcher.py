@@ -1,0 +1,95 @@
+"""What is printed of what ranks and their launcher print."""
+
+import io
+import os
+import sys
+import threading
+
+import pytest
+
+from agents.scripts import launcher
+from agents.tools import errors
+
+
+class Target:
+    """A stream that remembers what came when."""
+
+    def __init__(self):
+        self.buffer = io.BytesIO()
+
+
+@pytest.fixture
+def relay():
+    """A function that relays parts, each once the one before is printed."""
+    reader, writer = os.pipe()
+    target, heard = Target(), launcher._Heard()
+
+    def run(*parts):
+        with os.fdopen(reader, 'rb') as source:
+            thread = threading.Thread(
+                target=launcher._relay, args=[source, target, heard]
+            )
+            thread.start()
+            for part in parts:
+                os.write(writer, part)
+            os.close(writer)
+            thread.join()
+        return target.buffer.getvalue(), heard
+
+    return run
+
+
+def test_what_ranks_print_passes_through(relay):
+    text = 'plan  ä\n\ntrain  step 5 (1%)'.encode()
+    shown, heard = relay(text)
+    assert shown == text
+    assert heard.something and not heard.explained
+
+
+def test_lines_of_the_launcher_do_not(relay):
+    shown, heard = relay(
+        b'one\n[mpiexec@host] Sending Ctrl-C to processes as requested\n'
+        + b'=' * 83
+        + b'\n=   BAD TERMINATION OF ONE\n=   EXIT CODE: 9\n'
+        b'YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)\n'
+        b'Abort(1) on node 0 (rank 0 in comm 0): application called MPI_Abort\n'
+        b'==== mine\ntwo\n'
+    )
+    assert shown == b'one\n==== mine\ntwo\n'
+    assert heard.killed == 'Killed (signal 9)'
+
+
+@pytest.mark.parametrize('line', [b'error: x\n', b'Traceback (most\n'])
+def test_what_a_rank_explains_needs_no_other_explanation(relay, capsys, line):
+    _, heard = relay(b'[proxy:0] unable to connect\n' + line)
+    launcher._explain(1, heard)
+    assert capsys.readouterr().err == ''
+
+
+def test_what_the_launcher_says_is_told_if_nobody_else_does(relay, capsys):
+    shown, heard = relay(b'[proxy:0] unable to connect\nWarning: x\n')
+    assert shown == b'Warning: x\n'
+    launcher._explain(255, heard)
+    told = capsys.readouterr().err
+    assert 'unable to connect' in told
+    assert 'the exit code is 255' in told
+
+
+def test_missing_launcher_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, 'executable', str(tmp_path / 'python'))
+    monkeypatch.setenv('PATH', str(tmp_path))
+    with pytest.raises(errors.ConfigError, match=r'agents\[mpi\]'):
+        launcher.find_mpiexec()
+    (tmp_path / 'mpiexec').touch(mode=0o755)
+    assert launcher.find_mpiexec() == tmp_path / 'mpiexec'
+
+
+def test_ranks_are_told_how_wide_the_terminal_is(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    assert launcher._describe_terminal() == ''
+    monkeypatch.setenv('COLUMNS', '123')
+    monkeypatch.setattr(sys, 'stdout', Terminal())
+    assert launcher._describe_terminal() == '123'

@@ -1,0 +1,36 @@
+"""Which cores a process stays on, by what the system says of it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from agents.tools import cpu
+
+SHARE = """
+import sys
+from agents.tools import cpu
+cpu.take_share(int(sys.argv[1]), int(sys.argv[2]))
+print(*cpu.cores())
+"""
+
+
+def share(rank, count):
+    arguments = [sys.executable, '-c', SHARE, str(rank), str(count)]
+    result = subprocess.run(arguments, capture_output=True, check=True)
+    return [*map(int, result.stdout.split())]
+
+
+def test_parts_are_equal_and_have_no_core_in_common():
+    every = cpu.cores()
+    if len(every) < 2:
+        pytest.skip('There is only one core.')
+    first, second = share(0, 2), share(1, 2)
+    assert len(first) == len(second) == len(every) // 2
+    assert not {*first} & {*second}
+    assert {*first, *second} <= {*every}
+
+
+def test_more_ranks_than_cores_share_all_of_them():
+    every = cpu.cores()
+    assert share(0, len(every) + 1) == every
