@@ -6,6 +6,9 @@ import pathlib
 import numpy as np
 import pytest
 
+# Ranks want the cores for themselves, and all tests look at the same.
+pytestmark = pytest.mark.xdist_group('ranks')
+
 SCRIPT = pathlib.Path(__file__).with_name('learn_together.py')
 NAMES = [
     f'{name}/{distribute}'

@@ -14,6 +14,9 @@ import pytest
 from agents.scripts import utility
 from agents.tools.runs import progress
 
+# Ranks want the cores for themselves, and several tests look at some runs.
+pytestmark = pytest.mark.xdist_group('ranks')
+
 # Trains in some seconds once it is compiled. Episodes differ in length.
 SETTINGS = {
     'steps': 300_000,
@@ -220,7 +223,8 @@ def test_rank_that_is_stopped_is_waited_for_in_vain(start, number):
 
 
 def test_hangup_that_is_ignored_stays_so(start):
-    command = start('nohup', before=['env', '--ignore-signal=HUP'])
+    before = ['env', '--ignore-signal=HUP']
+    command = start('nohup', before=before, steps=90_000)
     command.await_checkpoint()
     command.send(signal.SIGHUP)
     ended = command.end()
@@ -262,7 +266,7 @@ def test_what_is_wrong_with_one_rank_ends_all(start, home, config, message):
 
 # What each rank finds, and an error that only one of them has.
 FROM_PYTHON = """
-import pathlib, sys
+import pathlib
 import agents
 from agents.tools import world
 
@@ -272,28 +276,25 @@ config = agents.configs.cartpole_native().copy(
 scores = [*map(float, agents.train(config, 'run'))]
 rank = world.connect().rank
 pathlib.Path(str(rank)).write_text(repr(scores))
-if sys.argv[1:] and rank == 1:
+if rank == 1:
     raise ValueError('a mistake in a script')
 world.connect().share(None)
 """
 
 
-def test_from_python_all_ranks_have_all_scores(run_ranks, tmp_path):
-    first, second = run_ranks(tmp_path, 2, '-c', FROM_PYTHON)
-    assert first == second
-    assert len(first.split(',')) == 4
-    assert (tmp_path / 'run' / 'progress.csv').exists()
-
-
-def test_error_in_a_script_ends_all_ranks(tmp_path):
+def test_from_python_all_ranks_have_all_scores_and_errors_end_all(tmp_path):
     mpiexec = str(pathlib.Path(sys.executable).with_name('mpiexec'))
     ended = subprocess.run(
-        [mpiexec, '-n', '2', sys.executable, '-c', FROM_PYTHON, 'fail'],
+        [mpiexec, '-n', '2', sys.executable, '-c', FROM_PYTHON],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         timeout=120,
     )
+    first, second = [(tmp_path / str(rank)).read_text() for rank in range(2)]
+    assert first == second
+    assert len(first.split(',')) == 4
+    assert (tmp_path / 'run' / 'progress.csv').exists()
     assert ended.returncode == 1
     assert ended.stderr.count('ValueError: a mistake in a script') == 1
 

@@ -7,6 +7,9 @@ import pytest
 
 from agents.tools import errors, world
 
+pytestmark = pytest.mark.xdist_group('ranks')
+
+
 SPEAK = """
 import json, pathlib
 from agents.tools import world
