@@ -350,10 +350,8 @@ RANKS = Group(
         'distribute': Setting(
             'average',
             kinds.one_of('average', 'average_epochs', 'gather'),
-            'How several ranks learn together: average gradients in each '
-            'minibatch, average weights once an epoch, which takes fewer '
-            'messages, or gather rollouts for the first rank to learn from, '
-            'which is for slow environments and small networks',
+            'How ranks learn together: by mean gradients, by mean weights '
+            'once an epoch, or the first by the rollouts of all',
         ),
         'rank_timeout': Setting(
             300.0,

@@ -137,7 +137,7 @@ class SimulationGraph:
         eval_env: Any,
         config: AttrDict,
         updates: int | None,
-        ranks: world.World,
+        ranks: world.World = world.ALONE,
     ):
         from agents.algorithms.actor import Actor
         from agents.tools.graph import mpi, simulation

@@ -59,7 +59,7 @@ def start(tiny):
         stream = io.StringIO()
         says = console.Console(stream)
         status = Status(says, interrupts.Interrupts(), plan.make(config))
-        found = batches.start(config, env_processes, None, status, Restarts())
+        found = batches.start(config, env_processes, 0, status, Restarts())
         started.extend(found)
         return found, stream.getvalue()
 
