@@ -14,9 +14,6 @@ import pytest
 from agents.scripts import utility
 from agents.tools.runs import progress
 
-# Ranks want the cores for themselves, and several tests look at some runs.
-pytestmark = pytest.mark.xdist_group('ranks')
-
 # Trains in some seconds once it is compiled. Episodes differ in length.
 SETTINGS = {
     'steps': 300_000,

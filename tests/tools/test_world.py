@@ -7,9 +7,6 @@ import pytest
 
 from agents.tools import errors, world
 
-pytestmark = pytest.mark.xdist_group('ranks')
-
-
 SPEAK = """
 import json, pathlib
 from agents.tools import world

@@ -4,9 +4,6 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group('ranks')
-
-
 # Every function, with values that tell of which rank they are, of all types
 # and of no dimensions; in loops and branches of a program, in a graph and in
 # none. Each rank writes down what it has found.
