@@ -135,3 +135,48 @@ class Algorithm(tf.Module):
         within a rollout is among them.
         """
         return []
+
+
+class Wrapper(Algorithm):
+    """Lets another algorithm do everything, to be done with something beside.
+
+    Attributes:
+        algorithm: The other one.
+    """
+
+    algorithm: Algorithm
+
+    def restart(self) -> None:
+        self.algorithm.restart()
+
+    def begin_episode(self, begins: tf.Tensor) -> None:
+        self.algorithm.begin_episode(begins)
+
+    def perform(self, observ: Any) -> tf.Tensor:
+        return self.algorithm.perform(observ)
+
+    def experience(
+        self, observ: Any, action: tf.Tensor, transition: Transition
+    ) -> None:
+        self.algorithm.experience(observ, action, transition)
+
+    def end_episode(self, done: tf.Tensor) -> None:
+        self.algorithm.end_episode(done)
+
+    def update(self) -> dict[str, tf.Tensor]:
+        return self.algorithm.update()
+
+    def is_sound(self) -> tf.Tensor:
+        return self.algorithm.is_sound()
+
+    def failure(self) -> Exception | None:
+        return self.algorithm.failure()
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        return self.algorithm.summary()
+
+    def of_agents(self) -> list[Any]:
+        return self.algorithm.of_agents()
+
+    def transient(self) -> list[Any]:
+        return self.algorithm.transient()

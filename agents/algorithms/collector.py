@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agents.algorithms.algorithm import Task
+from agents.algorithms.algorithm import Algorithm, Task
 from agents.parts import distributions, sequences
 from agents.parts.policy import Policy
 from agents.parts.record import Record, Recorder
@@ -97,3 +97,27 @@ class Collector(tf.Module):
     def transient(self) -> list[Any]:
         """Variables that a checkpoint does without."""
         return [self._seed, *self._recorder.transient()]
+
+
+class Collecting(Algorithm):
+    """Acts by a collector.
+
+    Attributes:
+        collector: Acts, and records what comes of it.
+    """
+
+    collector: Collector
+
+    def restart(self) -> None:
+        self.collector.restart()
+
+    def begin_episode(self, begins: tf.Tensor) -> None:
+        self.collector.begin_episode(begins)
+
+    def perform(self, observ: Any) -> tf.Tensor:
+        return self.collector.perform(observ)
+
+    def experience(
+        self, observ: Any, action: tf.Tensor, transition: Transition
+    ) -> None:
+        self.collector.experience(observ, action, transition)

@@ -10,15 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.algorithms import pieces
-from agents.algorithms.algorithm import Algorithm, Networks, Task
-from agents.algorithms.collector import Collector
+from agents.algorithms.algorithm import Algorithm, Networks, Task, Wrapper
+from agents.algorithms.collector import Collecting, Collector
 from agents.parts.policy import Policy
 from agents.parts.record import Record
 from agents.tools import errors, nested
 from agents.tools.graph import state, weights
 from agents.tools.graph.backend import compiled, tf
 from agents.tools.graph.communicator import ALONE, Communicator
-from agents.tools.transition import Transition
 
 
 def define(
@@ -82,7 +81,7 @@ class GatheringCollector(Collector):
         return [*super().transient(), self._whole]
 
 
-class Leader(Algorithm):
+class Leader(Wrapper):
     """The first rank, which learns.
 
     Args:
@@ -96,36 +95,10 @@ class Leader(Algorithm):
         self.policy = algorithm.policy
         self._sharing = _Sharing(self.policy, ranks)
 
-    def restart(self) -> None:
-        self.algorithm.restart()
-
-    def begin_episode(self, begins: tf.Tensor) -> None:
-        self.algorithm.begin_episode(begins)
-
-    def perform(self, observ: Any) -> tf.Tensor:
-        return self.algorithm.perform(observ)
-
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
-        self.algorithm.experience(observ, action, transition)
-
-    def end_episode(self, done: tf.Tensor) -> None:
-        self.algorithm.end_episode(done)
-
     def update(self) -> dict[str, tf.Tensor]:
         metrics = self.algorithm.update()
         self._sharing.share(self.algorithm.is_sound())
         return metrics
-
-    def is_sound(self) -> tf.Tensor:
-        return self.algorithm.is_sound()
-
-    def failure(self) -> Exception | None:
-        return self.algorithm.failure()
-
-    def summary(self) -> dict[str, tf.Tensor]:
-        return self.algorithm.summary()
 
     def saved(self) -> Any:
         return self.algorithm.saved()
@@ -134,11 +107,8 @@ class Leader(Algorithm):
         # What else is known of agents is known of all of them here.
         return _find_collector(self.algorithm).of_agents()
 
-    def transient(self) -> list[Any]:
-        return self.algorithm.transient()
 
-
-class Follower(Algorithm):
+class Follower(Collecting):
     """A rank that acts by the policy that the first one has learnt.
 
     Args:
@@ -153,20 +123,6 @@ class Follower(Algorithm):
         self._sharing = _Sharing(self.policy, task.ranks)
         self._sound = tf.Variable(True, trainable=False)
         self._imitates = task.config.rewards != 'environment'
-
-    def restart(self) -> None:
-        self.collector.restart()
-
-    def begin_episode(self, begins: tf.Tensor) -> None:
-        self.collector.begin_episode(begins)
-
-    def perform(self, observ: Any) -> tf.Tensor:
-        return self.collector.perform(observ)
-
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
-        self.collector.experience(observ, action, transition)
 
     def update(self) -> dict[str, tf.Tensor]:
         self._send_record()

@@ -4,8 +4,8 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from agents.algorithms.algorithm import Algorithm, Task
-from agents.algorithms.collector import Collector
+from agents.algorithms.algorithm import Task
+from agents.algorithms.collector import Collecting, Collector
 from agents.algorithms.learner import Learner, MinibatchLearner
 from agents.parts import minibatches, moments, normalize, returns
 from agents.parts.critic import Critic
@@ -15,7 +15,6 @@ from agents.tools import errors, nested
 from agents.tools.graph import state
 from agents.tools.graph.backend import compiled, tf
 from agents.tools.graph.devices import together
-from agents.tools.transition import Transition
 
 # How many steps of a rollout a summary is of.
 SUMMARY_STEPS = 4096
@@ -38,7 +37,7 @@ class Chances(NamedTuple):
     learning_rate_scale: tf.Tensor
 
 
-class OnPolicy(Algorithm):
+class OnPolicy(Collecting):
     """Collects a rollout, and lets a policy and a critic learn from it.
 
     The statistics of the observations change only between rollouts, so that
@@ -62,7 +61,7 @@ class OnPolicy(Algorithm):
         self.learner = learner
         self.critic = critic
         collect = task.collect or functools.partial(Collector, task=task)
-        self.collector: Collector = collect(policy)
+        self.collector = collect(policy)
         self.reward_normalizer = normalize.NormalizeReward(
             task.num_agents,
             config.normalize_reward,
@@ -87,20 +86,6 @@ class OnPolicy(Algorithm):
         # What the last rollout came to, for the log.
         names = 'reward', 'value', 'advantage', 'returns'
         self._log = state.variables({name: tf.zeros(shape) for name in names})
-
-    def restart(self) -> None:
-        self.collector.restart()
-
-    def begin_episode(self, begins: tf.Tensor) -> None:
-        self.collector.begin_episode(begins)
-
-    def perform(self, observ: Any) -> tf.Tensor:
-        return self.collector.perform(observ)
-
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
-        self.collector.experience(observ, action, transition)
 
     def update(self) -> dict[str, tf.Tensor]:
         """Make a rollout of the record, and learn from it."""

@@ -29,7 +29,7 @@ OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTIONS = gym.spaces.Box(-1, 1, (2,), np.float32)
 
 # Other algorithms run step by step, which saves compiling them.
-COMPILED = 'ppo/average', 'ppo/gather'
+COMPILED = ('ppo/average',)
 
 # That ranks do what one does where they average: a minibatch of all rows, as
 # each shuffles its own, and no rows left out, as each would leave out others.

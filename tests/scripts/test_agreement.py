@@ -1,5 +1,6 @@
 """What ranks have to agree on, told by what another rank would say."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -45,6 +46,17 @@ def test_ranks_that_differ_are_refused_by_name(change, message):
         agreement.require_same_start(
             Others(same, differ), configs.pendulum(), None
         )
+
+
+def test_environments_that_differ_are_refused():
+    env = gym.make('Pendulum-v1')
+    agreement.require_same_spaces(Others(same), env)
+
+    def differ(value):
+        return {**value, 'actions': 'Discrete(2)'}
+
+    with pytest.raises(errors.ConfigError, match='Rank 1 has actions=Discrete'):
+        agreement.require_same_spaces(Others(differ), env)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import io
 import os
+import signal
+import subprocess
 import sys
 import threading
 
@@ -73,6 +75,41 @@ def test_what_the_launcher_says_is_told_if_nobody_else_does(relay, capsys):
     told = capsys.readouterr().err
     assert 'unable to connect' in told
     assert 'the exit code is 255' in told
+
+
+# Ranks that tell that they are there and what they hear, in one piece each.
+MODULE = """
+import os, signal, time
+ended = []
+signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+os.write(1, b'here\\n')
+for _ in range(20):
+    time.sleep(0.05)
+    if ended:
+        break
+os.write(1, b'told\\n' if ended else b'left alone\\n')
+"""
+
+
+@pytest.mark.parametrize(
+    'before, expected',
+    [([], 'told'), (['env', '--ignore-signal=HUP'], 'left alone')],
+)
+def test_terminal_that_is_closed_is_told_unless_ignored(
+    tmp_path, before, expected
+):
+    (tmp_path / 'waits.py').write_text(MODULE)
+    code = "from agents.scripts import launcher; launcher.run(2, 'waits', [])"
+    with subprocess.Popen(
+        [*before, sys.executable, '-c', code],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == 'here\n'
+        assert process.stdout.readline() == 'here\n'
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.read().splitlines() == [expected] * 2
 
 
 def test_missing_launcher_is_named(monkeypatch, tmp_path):

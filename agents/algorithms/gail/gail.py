@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.algorithms import pieces
-from agents.algorithms.algorithm import Algorithm, Networks, Task
+from agents.algorithms.algorithm import Algorithm, Networks, Task, Wrapper
 from agents.algorithms.gail.discriminator import Discriminator
 from agents.algorithms.gail.rewards import FORMS
 from agents.parts.cloning import Cloner
@@ -13,7 +13,6 @@ from agents.parts.record import Record
 from agents.tools import nested
 from agents.tools.graph import loops, random, state
 from agents.tools.graph.backend import compiled, tf
-from agents.tools.transition import Transition
 
 # How much of what is known of the ends of episodes an update keeps.
 DECAY = 0.9
@@ -26,7 +25,7 @@ LOGGED = (
 )
 
 
-class GAIL(Algorithm):
+class GAIL(Wrapper):
     """Lets an algorithm learn from how much it acts like what was shown.
 
     A discriminator learns to tell its steps from those that were demonstrated,
@@ -68,31 +67,11 @@ class GAIL(Algorithm):
         self._steps = tf.Variable(0.0, trainable=False)
         self._log = state.variables(dict.fromkeys(LOGGED, tf.zeros(())))
 
-    def restart(self) -> None:
-        self.algorithm.restart()
-
-    def begin_episode(self, begins: tf.Tensor) -> None:
-        self.algorithm.begin_episode(begins)
-
-    def perform(self, observ: Any) -> tf.Tensor:
-        return self.algorithm.perform(observ)
-
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
-        self.algorithm.experience(observ, action, transition)
-
-    def end_episode(self, done: tf.Tensor) -> None:
-        self.algorithm.end_episode(done)
-
     def update(self) -> dict[str, tf.Tensor]:
         metrics = self.algorithm.update()
         if self._cloner is not None:
             self._clone_once(self._cloner)
         return {**metrics, **state.read(self._log)}
-
-    def is_sound(self) -> tf.Tensor:
-        return self.algorithm.is_sound()
 
     def failure(self) -> Exception | None:
         return (
@@ -104,9 +83,6 @@ class GAIL(Algorithm):
             **self.algorithm.summary(),
             **self.discriminator.optimizer.summary('discriminator'),
         }
-
-    def of_agents(self) -> list[Any]:
-        return self.algorithm.of_agents()
 
     def transient(self) -> list[Any]:
         return [
