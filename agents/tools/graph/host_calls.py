@@ -20,9 +20,14 @@ Function = Callable[[list[np.ndarray], list[np.ndarray]], None]
 TYPES = {
     'float32': 'f32',
     'float64': 'f64',
+    'int8': 'i8',
+    'int16': 'i16',
     'int32': 'i32',
-    'bool': 'i1',
+    'int64': 'i64',
     'uint8': 'ui8',
+    'uint16': 'ui16',
+    'uint32': 'ui32',
+    'bool': 'i1',
 }
 
 # Views of a program's buffers that are remembered at most.

@@ -27,6 +27,8 @@ def speak():
         'flag': mine > 0,
         'number': tf.cast(mine, tf.int32),
         'bytes': tf.cast(tf.fill([3], mine), tf.uint8),
+        'long': tf.cast(mine, tf.int64),
+        'short': tf.cast(tf.fill([2], mine), tf.int16),
         'matrix': tf.fill([2, 2], mine),
     }
     def step(count, total):
@@ -80,6 +82,8 @@ def several(rank):
         'flag': rank > 0,
         'number': rank,
         'bytes': [rank] * 3,
+        'long': rank,
+        'short': [rank] * 2,
         'matrix': [[rank] * 2] * 2,
     }
 
