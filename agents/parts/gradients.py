@@ -173,6 +173,10 @@ class Useless(tf.Module):
         self._skipped.assign(tf.where(finite, 0, self._skipped + 1))
         return finite
 
+    def assign(self, skipped: tf.Tensor) -> None:
+        """Set the number of useless gradients in a row."""
+        self._skipped.assign(tf.cast(skipped, tf.int32))
+
     def culprit(self) -> str:
         """The weight whose gradient was not finite when one was useless."""
         return self._weights.name_at(int(self._culprit))

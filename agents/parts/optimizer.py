@@ -105,17 +105,15 @@ class Optimizer(tf.Module):
         if not self._by_epoch or ranks.size == 1:
             return means
         numbers = [v for v in self.variables if v.dtype.is_floating]
-        counts = [v for v in self.variables if not v.dtype.is_floating]
-        weights, averages, means = ranks.mean(
-            (self._weights.read(), state.read(numbers), means)
-        )
-        self._weights.assign(weights)
-        state.assign(numbers, averages)
-        # Those of who has skipped most, so that all give up when one would.
-        skipped = tf.stack(ranks.gather(self.skipped))
-        every = ranks.gather(state.read(counts))
-        most = tf.argmax(skipped)
-        for number, variable in enumerate(counts):
-            of_all = tf.stack([each[number] for each in every])
-            variable.assign(of_all[most])
-        return means
+        mine = {
+            'weights': self._weights.read(),
+            'numbers': state.read(numbers),
+            'skipped': tf.cast(self.skipped, tf.float32),
+            'means': means,
+        }
+        found = ranks.mean(mine)
+        self._weights.assign(found['weights'])
+        state.assign(numbers, found['numbers'])
+        # The sum, so that all give up when one would.
+        self._useless.assign(tf.round(found['skipped'] * ranks.size))
+        return found['means']
