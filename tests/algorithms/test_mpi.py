@@ -11,7 +11,6 @@ SCRIPT = pathlib.Path(__file__).with_name('learn_together.py')
 # What is averaged, others of `test_ranks.py` average in threads.
 NAMES = [
     'ppo/average',
-    'ppo_that_stops/average',
     'gail/average',
     'ppo/average_epochs',
     *[f'{x}/gather' for x in ('ppo', 'reinforce', 'trpo', 'acktr', 'gail')],
