@@ -51,7 +51,6 @@ def measure(agents: int) -> dict[str, float]:
     """Steps per second, seconds of the first call, and bytes of memory."""
     settings = config(agents)
     phases = plan.make(settings, native=True)
-    utility.use_threads(settings)
     envs = utility.define_native_batch_envs(settings)
     graph = utility.define_simulation_graph(
         envs[0], envs[1], settings, phases.updates

@@ -21,6 +21,7 @@ class Actor(Algorithm):
 
     def __init__(self, policy: Policy, num_agents: int):
         super().__init__()
+        self.convolutional = policy.convolutional
         self._policy = policy
         self._state = state.variables(
             sequences.zero_state(policy.network, num_agents)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from agents.parts import layers
 from agents.parts.policy import Policy
 from agents.parts.record import Record
 from agents.tools.attr_dict import AttrDict
@@ -14,10 +15,28 @@ from agents.tools.transition import Transition
 
 
 class Networks(NamedTuple):
-    """The two networks of an algorithm; see `agents.scripts.networks`."""
+    """The networks of an algorithm; see `agents.scripts.networks`.
+
+    Attributes:
+        policy: Describes the actions.
+        value: Predicts the return.
+        encoder: What both of them see observations by, or None if they see
+            these themselves.
+    """
 
     policy: Any
     value: Any
+    encoder: Any = None
+
+    @property
+    def are_convolutional(self) -> bool:
+        """Whether programs are not to be compiled around them."""
+        return any(map(layers.has_convolutions, self))
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether they can be learnt on different devices."""
+        return self.encoder is None and not self.are_convolutional
 
 
 class Task(NamedTuple):
@@ -74,9 +93,12 @@ class Algorithm(tf.Module):
 
     Attributes:
         policy: The policy, to evaluate, to save and to load again.
+        convolutional: Whether there are convolutions in what it computes, so
+            that programs are not compiled around it.
     """
 
     policy: Policy
+    convolutional = False
 
     def restart(self) -> None:
         """Forget the episodes under way, which will not be continued."""
@@ -145,6 +167,10 @@ class Wrapper(Algorithm):
     """
 
     algorithm: Algorithm
+
+    @property
+    def convolutional(self) -> bool:  # type: ignore[override]
+        return self.algorithm.convolutional
 
     def restart(self) -> None:
         self.algorithm.restart()

@@ -4,10 +4,11 @@ from typing import Any
 
 from agents.algorithms.algorithm import Algorithm, Task
 from agents.parts import distributions, sequences
+from agents.parts.critic import Predictor
 from agents.parts.policy import Policy
-from agents.parts.record import Record, Recorder
+from agents.parts.record import Foreseen, Record, Recorder
 from agents.tools.graph import random, state
-from agents.tools.graph.backend import tf
+from agents.tools.graph.backend import piece, tf
 from agents.tools.transition import Transition
 
 
@@ -22,11 +23,14 @@ class Collector(tf.Module):
         task: What the algorithm is made for.
     """
 
+    # Whether predictions are recorded instead of successors.
+    _foresees = False
+
     def __init__(self, policy: Policy, task: Task):
         super().__init__()
         self._policy = policy
         self._steps = task.config.update_every
-        zero = sequences.zero_state(policy.network, task.num_agents)
+        zero = self._define_state(task.num_agents)
         self._state = state.variables(zero)
         self._recorder = Recorder(
             task.observ_space,
@@ -35,6 +39,7 @@ class Collector(tf.Module):
             task.num_agents,
             zero,
             first=task.ranks.rank * task.num_agents,
+            foresees=self._foresees,
         )
         seed = random.seed_of(task.config.seed, task.ranks.rank)
         self._seed = tf.Variable(seed, trainable=False)
@@ -58,9 +63,7 @@ class Collector(tf.Module):
         """Sample actions for observations `[agent, ...]`."""
         distribution, new = self._policy.step(observ, state.read(self._state))
         state.assign(self._state, new)
-        count = self._rollouts * self._steps + self._recorder.length
-        action = distribution.sample(self.define_key('action', count))
-        return distributions.unflatten(self._policy.action_space, action)
+        return self._sample(distribution)
 
     def experience(
         self, observ: Any, action: tf.Tensor, transition: Transition
@@ -86,6 +89,16 @@ class Collector(tf.Module):
         """What of the record cannot be learnt from, if anything cannot."""
         return self._recorder.failure()
 
+    def _define_state(self, num_agents: int) -> Any:
+        """The recurrent state at the beginning."""
+        return sequences.zero_state(self._policy.network, num_agents)
+
+    def _sample(self, distribution: distributions.Distribution) -> tf.Tensor:
+        """Draw actions, in the shape that they have in the environment."""
+        count = self._rollouts * self._steps + self._recorder.length
+        action = distribution.sample(self.define_key('action', count))
+        return distributions.unflatten(self._policy.action_space, action)
+
     def define_key(self, purpose: str, counter: tf.Tensor) -> tf.Tensor:
         """The random key of a draw of this run, see `random.key`."""
         return random.key(self._seed, purpose, counter)
@@ -97,6 +110,99 @@ class Collector(tf.Module):
     def transient(self) -> list[Any]:
         """Variables that a checkpoint does without."""
         return [self._seed, *self._recorder.transient()]
+
+
+class ForeseeingCollector(Collector):
+    """Predicts returns while it acts, where that takes long to do again.
+
+    The weights do not change within a rollout, so that what is predicted of an
+    observation is the same before an update and when it is acted on. Then a
+    network with convolutions sees each observation once, and no successor has
+    to be kept.
+
+    Args:
+        policy: The policy.
+        predictor: Predicts the returns.
+        task: What the algorithm is made for.
+    """
+
+    _foresees = True
+
+    def __init__(self, policy: Policy, predictor: Predictor, task: Task):
+        self._predictor = predictor
+        super().__init__(policy, task)
+        size = distributions.output_size(task.action_space)
+        # What was put out for the observations that are acted on.
+        self._output = tf.Variable(
+            tf.zeros((task.num_agents, size)), trainable=False
+        )
+        self._value = tf.Variable(tf.zeros(task.num_agents), trainable=False)
+
+    def perform(self, observ: Any) -> tf.Tensor:
+        policy, (before, value_before) = self._policy, state.read(self._state)
+        inputs = policy.prepare(observ)
+        features = policy.encode(inputs.visible)
+        output, after = sequences.step(policy.network, features, before)
+        value, value_after = self._predict(features, value_before)
+        state.assign(self._state, (after, value_after))
+        self._output.assign(output)
+        self._value.assign(value)
+        choose = piece(lambda *given: self._sample(policy.describe(*given)))
+        return choose(output, inputs.mask)
+
+    def experience(
+        self, observ: Any, action: tf.Tensor, transition: Transition
+    ) -> None:
+        action = distributions.flatten(self._policy.action_space, action)
+        foreseen = Foreseen(
+            self._output.read_value(),
+            self._value.read_value(),
+            self._predict_next(transition),
+        )
+        self._recorder.append(observ, action, transition, foreseen)
+
+    def take(self) -> Record:
+        return _split_state(super().take())
+
+    def last(self) -> Record:
+        return _split_state(super().last())
+
+    def transient(self) -> list[Any]:
+        return [self._output, self._value, *super().transient()]
+
+    def _define_state(self, num_agents: int) -> Any:
+        networks = self._policy.network, self._predictor.network
+        return tuple(
+            sequences.zero_state(network, num_agents) for network in networks
+        )
+
+    def _predict(self, features: Any, before: Any) -> tuple[tf.Tensor, Any]:
+        network = self._predictor.network
+        value, after = sequences.step(network, features, before)
+        return value[..., 0], after
+
+    def _predict_next(self, transition: Transition) -> tf.Tensor:
+        """The values of successors that are not going to be acted on.
+
+        Those after the last step are, but not in this rollout.
+        """
+        cut = transition.truncated & ~(transition.terminated | transition.lost)
+        ends = self._recorder.length == self._steps - 1
+
+        def predict() -> tf.Tensor:
+            inputs = self._policy.prepare(transition.next_observ)
+            features = self._policy.encode(inputs.visible)
+            return self._predict(features, state.read(self._state)[1])[0]
+
+        return tf.cond(
+            ends | tf.reduce_any(cut), predict, lambda: tf.zeros(cut.shape)
+        )
+
+
+def _split_state(record: Record) -> Record:
+    """Tell the state of the policy from that of who predicts."""
+    policy, value = record.state
+    return record._replace(state=policy, value_state=value)
 
 
 class Collecting(Algorithm):

@@ -119,6 +119,7 @@ class Follower(Collecting):
     def __init__(self, networks: Networks, task: Task):
         super().__init__()
         self.policy = pieces.define_policy(networks, task)
+        self.convolutional = self.policy.convolutional
         self.collector = GatheringCollector(self.policy, task)
         self._sharing = _Sharing(self.policy, task.ranks)
         self._sound = tf.Variable(True, trainable=False)

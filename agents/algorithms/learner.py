@@ -21,9 +21,11 @@ class Learner(tf.Module):
 
     Attributes:
         draws: How many random keys an update uses up.
+        learns_value: Whether it learns what a critic predicts as well.
     """
 
     draws = 1
+    learns_value = False
 
     def update(
         self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor

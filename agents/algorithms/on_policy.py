@@ -1,19 +1,22 @@
 """What algorithms share that learn from rollouts of their own policy."""
 
-import functools
 import math
 from typing import Any, NamedTuple
 
 from agents.algorithms.algorithm import Task
-from agents.algorithms.collector import Collecting, Collector
+from agents.algorithms.collector import (
+    Collecting,
+    Collector,
+    ForeseeingCollector,
+)
 from agents.algorithms.learner import Learner, MinibatchLearner
-from agents.parts import minibatches, moments, normalize, returns
-from agents.parts.critic import Critic
+from agents.parts import layers, minibatches, moments, normalize, returns
+from agents.parts.critic import Predictor
 from agents.parts.policy import Policy
 from agents.parts.record import Record, Rollout
 from agents.tools import errors, nested
 from agents.tools.graph import state
-from agents.tools.graph.backend import compiled, tf
+from agents.tools.graph.backend import around_networks, piece, tf
 from agents.tools.graph.devices import together
 
 # How many steps of a rollout a summary is of.
@@ -51,17 +54,25 @@ class OnPolicy(Collecting):
     """
 
     def __init__(
-        self, policy: Policy, learner: Learner, critic: Critic, task: Task
+        self, policy: Policy, learner: Learner, critic: Predictor, task: Task
     ):
         super().__init__()
         config, ranks = task.config, task.ranks
+        if policy.encoder is not None and not learner.learns_value:
+            raise errors.ConfigError(
+                f'The network shares an encoder, which {config.algorithm} does '
+                'not learn. Return two models, or choose PPO with '
+                'shared_encoder=True.'
+            )
         # Messages of two threads would reach other ranks in any order.
         assert ranks.size == 1 or task.critic_device is None
         self.policy = policy
         self.learner = learner
         self.critic = critic
-        collect = task.collect or functools.partial(Collector, task=task)
-        self.collector = collect(policy)
+        self.convolutional = policy.convolutional or layers.has_convolutions(
+            critic.network
+        )
+        self.collector = self._define_collector(task)
         self.reward_normalizer = normalize.NormalizeReward(
             task.num_agents,
             config.normalize_reward,
@@ -75,6 +86,7 @@ class OnPolicy(Collecting):
         self._in_step = (
             ranks.size > 1
             and not task.averages_by_epoch
+            and not learner.learns_value
             and isinstance(learner, MinibatchLearner)
         )
         self._critic_device = task.critic_device
@@ -102,6 +114,7 @@ class OnPolicy(Collecting):
             value=value,
             advantage=advantage,
             returns=target,
+            output=record.foreseen.output if record.foreseen else (),
         )
         metrics = self._learn(rollout, chances)
         return {**metrics, **self._conclude(rollout, chances)}
@@ -142,6 +155,13 @@ class OnPolicy(Collecting):
             **self.critic.summary(),
         }
 
+    def _define_collector(self, task: Task) -> Any:
+        if task.collect is not None:
+            return task.collect(self.policy)
+        if self.convolutional or self.learner.learns_value:
+            return ForeseeingCollector(self.policy, self.critic, task)
+        return Collector(self.policy, task)
+
     def of_agents(self) -> list[Any]:
         parts = self.collector, self.critic, self.reward_normalizer
         return [part.of_agents() for part in parts]
@@ -150,7 +170,7 @@ class OnPolicy(Collecting):
         parts = self.collector.transient() + self.learner.transient()
         return [self._log, self._sound, *parts]
 
-    @compiled
+    @around_networks
     def _take_record(self) -> tuple[Record, Chances]:
         """Take the record and normalize it, its rewards after its own scale."""
         rollouts = self.collector.rollouts
@@ -164,8 +184,10 @@ class OnPolicy(Collecting):
             observ=self.policy.prepare(record.observ),
             # So that nothing is learnt, as such gradients are not applied.
             reward=tf.where(sound, reward, math.nan),
-            next_observ=self.policy.prepare(record.next_observ),
         )
+        if not record.foreseen:
+            after = self.policy.prepare(record.next_observ)
+            normalized = normalized._replace(next_observ=after)
         return normalized, self._define_chances(rollouts)
 
     def _define_chances(self, rollouts: tf.Tensor) -> Chances:
@@ -181,20 +203,18 @@ class OnPolicy(Collecting):
             scale,
         )
 
-    @compiled
+    @around_networks
     def _expect_returns(self, record: Record) -> tuple[tf.Tensor, ...]:
         """Let the critic tell which actions were better than expected.
 
         Returns:
             The values, the advantages and the returns.
         """
-        value, next_value = self.critic.advance(
-            record.observ.visible, record.begins, record.next_observ.visible
-        )
+        value, next_value = self._predict(record)
         # A lost step has the return that was expected: its advantage is zero,
         # and the return of the step before goes on with its value.
         lost = record.lost
-        advantage = returns.lambda_advantage(
+        advantage = piece(returns.lambda_advantage)(
             tf.where(lost, value, record.reward),
             value,
             next_value,
@@ -205,12 +225,30 @@ class OnPolicy(Collecting):
         )
         return value, advantage, value + advantage
 
+    def _predict(self, record: Record) -> tuple[tf.Tensor, tf.Tensor]:
+        """The values of observations and of their successors."""
+        if not record.foreseen:
+            return self.critic.advance(
+                self.policy.encode_all(record.observ.visible),
+                record.begins,
+                self.policy.encode_all(record.next_observ.visible),
+            )
+        self.critic.skip(record.value_state)
+        _, value, next_value = record.foreseen
+        later = tf.concat([value[1:], next_value[-1:]], 0)
+        return value, tf.where(record.done, next_value, later)
+
     def _learn(
         self, rollout: Rollout, chances: Chances
     ) -> dict[str, tf.Tensor]:
         """Improve the policy and the critic, at the same time if they can."""
         scale = chances.learning_rate_scale
-        if self._in_step:
+        if self.learner.learns_value:
+            policy, value = (
+                self._learn_policy(rollout, chances.policy_key, scale),
+                {},
+            )
+        elif self._in_step:
             policy, value = self._learn_in_step(rollout, chances)
         else:
             policy, value = together(
@@ -225,7 +263,7 @@ class OnPolicy(Collecting):
             'skipped': tf.cast(skipped, tf.float32),
         }
 
-    @compiled
+    @around_networks
     def _learn_in_step(
         self, rollout: Rollout, chances: Chances
     ) -> list[dict[str, tf.Tensor]]:
@@ -249,19 +287,19 @@ class OnPolicy(Collecting):
             for (_, conclude), metrics in zip(begun, found, strict=True)
         ]
 
-    @compiled
+    @around_networks
     def _learn_policy(
         self, rollout: Rollout, key: tf.Tensor, scale: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         return self.learner.update(rollout, key, scale)
 
-    @compiled
+    @around_networks
     def _learn_value(
         self, rollout: Rollout, key: tf.Tensor, scale: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         return self.critic.update(rollout, key, scale)
 
-    @compiled
+    @around_networks
     def _conclude(
         self, rollout: Rollout, chances: Chances
     ) -> dict[str, tf.Tensor]:

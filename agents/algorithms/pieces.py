@@ -1,5 +1,8 @@
 """The pieces that most algorithms are put together from, for a task."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from agents.algorithms.algorithm import Networks, Task
 from agents.parts import adam, policy
 from agents.parts.adam import Adam
@@ -16,21 +19,22 @@ def define_policy(networks: Networks, task: Task) -> Policy:
         task.action_space,
         task.config,
         task.ranks,
+        networks.encoder,
     )
 
 
 def define_optimizer(
-    networks: Networks, task: Task, in_epochs: bool = False
+    weights: Sequence[Any], task: Task, in_epochs: bool = False
 ) -> Adam:
-    """Make the optimizer of the policy.
+    """Make the optimizer of the weights of a policy, and maybe others.
 
     Args:
-        networks: The networks.
+        weights: The weights.
         task: What the algorithm is made for.
         in_epochs: Whether it goes through a rollout in epochs.
     """
     return adam.define(
-        networks.policy,
+        weights,
         task.config.learning_rate,
         task.config,
         task.ranks,
@@ -56,7 +60,11 @@ def define_critic(
         return Critic(
             networks.value,
             adam.define(
-                networks.value, rate, config, task.ranks, task.averages_by_epoch
+                networks.value.trainable_variables,
+                rate,
+                config,
+                task.ranks,
+                task.averages_by_epoch,
             ),
             task.num_agents,
             batch_size,

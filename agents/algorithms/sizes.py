@@ -72,7 +72,7 @@ def share(config: AttrDict, ranks: int) -> AttrDict:
     names = [*OF_ALL_RANKS]
     if config.distribute != 'gather':
         names += _minibatches(config)
-    recurrent = str(config.network).startswith('recurrent_')
+    recurrent = config.network == 'recurrent'
     rows = config.num_agents * config.update_every
     for name in names:
         size, unit, near = config[name], ranks, _multiples(config[name], ranks)
@@ -121,7 +121,7 @@ def count_weights(config: Mapping[str, Any]) -> int:
     for name in ('policy_layers', 'value_layers'):
         layers = config[name]
         total += sum(math.prod(pair) for pair in itertools.pairwise(layers))
-        if str(config['network']).startswith('recurrent_'):
+        if config['network'] == 'recurrent':
             # A gate for each of three purposes sees the input and the memory.
             units = config['recurrent_units']
             total += 3 * units * (units + (layers[-1] if layers else 0))

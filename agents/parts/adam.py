@@ -1,24 +1,25 @@
 """Gradient steps that cannot poison the weights."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from agents.parts.flat import Weights
 from agents.parts.optimizer import Optimizer
 from agents.tools.attr_dict import AttrDict
-from agents.tools.graph.backend import tf
+from agents.tools.graph.backend import piece, tf
 from agents.tools.graph.communicator import ALONE, Communicator
 
 
 def define(
-    network: Any,
+    variables: Sequence[Any],
     learning_rate: float,
     config: AttrDict,
     ranks: Communicator = ALONE,
     by_epoch: bool = False,
 ) -> 'Adam':
-    """Make the optimizer of a network that a configuration asks for."""
+    """Make the optimizer of some weights that a configuration asks for."""
     return Adam(
-        Weights(network.trainable_variables),
+        Weights(variables),
         learning_rate,
         config.gradient_clip,
         config.adam_epsilon,
@@ -89,7 +90,8 @@ class Adam(Optimizer):
         learning_rate_scale: tf.Tensor | float = 1.0,
     ) -> dict[str, tf.Tensor]:
         gradient, means = found
-        norm = self._apply(gradient, learning_rate_scale)
+        # At once where it is not within a program, as there are many numbers.
+        norm = piece(self._apply)(gradient, learning_rate_scale)
         return {**means, 'gradient_norm': norm}
 
     def _apply(

@@ -12,8 +12,96 @@ from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 
 
-class Critic(tf.Module):
+class Predictor(tf.Module):
     """Predicts returns, to tell which actions were better than expected.
+
+    Attributes:
+        draws: How many random keys learning uses up.
+
+    Args:
+        network: Maps what is visible of observations, or what an encoder makes
+            of that, to one number.
+        num_agents: Number of agents.
+        clip_range: How far a prediction may move in one update, or None.
+        ranks: Those whose returns are meant when it is told how good it is.
+    """
+
+    draws = 0
+
+    def __init__(
+        self,
+        network: Any,
+        num_agents: int,
+        clip_range: float | None = None,
+        ranks: Communicator = ALONE,
+    ):
+        super().__init__()
+        self.network = network
+        self._clip_range = clip_range
+        self._ranks = ranks
+        # The recurrent state before the last rollout, and after it.
+        zero = sequences.zero_state(network, num_agents)
+        self._state, self._after = state.variables(zero), state.variables(zero)
+
+    @property
+    def before(self) -> Any:
+        """The recurrent state before the last rollout."""
+        return state.read(self._state)
+
+    def skip(self, before: Any) -> None:
+        """Go on by a rollout whose returns have been predicted meanwhile.
+
+        Args:
+            before: The recurrent state before it.
+        """
+        state.assign(self._state, before)
+
+    def advance(
+        self, visible: Any, begins: tf.Tensor, next_visible: Any
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Go on by a rollout, and value its observations and their successors.
+
+        Args:
+            visible: What networks see of the observations,
+                `[time, agent, ...]`.
+            begins: Where an episode begins, `[time, agent]`.
+            next_visible: The same of the successors.
+
+        Returns:
+            Two tensors `[time, agent]`.
+        """
+        before = state.read(self._after)
+        state.assign(self._state, before)
+        value, states = sequences.unroll(self.network, visible, begins, before)
+        next_value, _ = sequences.step_all(self.network, next_visible, states)
+        state.assign(self._after, nested.map(lambda x: x[-1], states))
+        return value[..., 0], next_value[..., 0]
+
+    def error(
+        self, value: tf.Tensor, target: tf.Tensor, old: tf.Tensor
+    ) -> tf.Tensor:
+        """How far predictions are from returns, see `value_loss`."""
+        return value_loss(value, target, old, self._clip_range)
+
+    def explained(self, value: tf.Tensor, returns: tf.Tensor) -> tf.Tensor:
+        """How much of the returns predictions explain."""
+        return explained_variance(value, returns, self._ranks)
+
+    def failure(self) -> Exception | None:
+        """Why to give up, if there is reason to."""
+        return None
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        """Tensors by name that are worth a histogram."""
+        return {}
+
+    def of_agents(self) -> list[Any]:
+        """Variables of the agents of this rank, `[agent, ...]`."""
+        return [self._state, self._after]
+
+
+class Critic(Predictor):
+    """Predicts returns and learns to.
 
     Its network is separate from that of the policy, and so are its optimizer
     and its passes over the data.
@@ -38,41 +126,10 @@ class Critic(tf.Module):
         clip_range: float | None = None,
         ranks: Communicator = ALONE,
     ):
-        super().__init__()
-        self.network = network
+        super().__init__(network, num_agents, clip_range, ranks)
         self.optimizer = optimizer
-        self._batch_size, self._epochs = batch_size, epochs
-        self._clip_range = clip_range
-        self._ranks = ranks
-        # The recurrent state before the last rollout, and after it.
-        zero = sequences.zero_state(network, num_agents)
-        self._state, self._after = state.variables(zero), state.variables(zero)
-
-    @property
-    def draws(self) -> int:
-        """How many random keys an update uses up."""
-        return self._epochs
-
-    def advance(
-        self, visible: Any, begins: tf.Tensor, next_visible: Any
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Go on by a rollout, and value its observations and their successors.
-
-        Args:
-            visible: What networks see of the observations,
-                `[time, agent, ...]`.
-            begins: Where an episode begins, `[time, agent]`.
-            next_visible: The same of the successors.
-
-        Returns:
-            Two tensors `[time, agent]`.
-        """
-        before = state.read(self._after)
-        state.assign(self._state, before)
-        value, states = sequences.unroll(self.network, visible, begins, before)
-        next_value, _ = sequences.step_all(self.network, next_visible, states)
-        state.assign(self._after, nested.map(lambda x: x[-1], states))
-        return value[..., 0], next_value[..., 0]
+        self._batch_size = batch_size
+        self.draws = epochs
 
     def update(
         self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
@@ -103,15 +160,14 @@ class Critic(tf.Module):
             'target': rollout.returns,
         }
         time = rollout.begins.shape[0]
-        before = state.read(self._state)
-
+        before = self.before
         part_rows = sequences.rows_per_part(self.network, time)
         passes = Passes(
             rows=sequences.to_rows(self.network, steps, before),
             batch_size=sequences.rows_per_batch(
                 self.network, self._batch_size, time
             ),
-            epochs=self._epochs,
+            epochs=self.draws,
             key=key,
             measure=lambda rows: self.optimizer.measure(
                 self._loss, rows, part_rows
@@ -130,27 +186,21 @@ class Critic(tf.Module):
                 'loss': metrics['loss'],
                 'gradient_norm': metrics['gradient_norm'],
                 'skipped': self.optimizer.skipped,
-                'explained_variance': explained_variance(
-                    rollout.value, rollout.returns, self._ranks
+                'explained_variance': self.explained(
+                    rollout.value, rollout.returns
                 ),
-                'explained_variance_after': explained_variance(
-                    after[..., 0], rollout.returns, self._ranks
+                'explained_variance_after': self.explained(
+                    after[..., 0], rollout.returns
                 ),
             }
 
         return passes, conclude
 
     def failure(self) -> Exception | None:
-        """Why to give up, if there is reason to."""
         return self.optimizer.failure()
 
     def summary(self) -> dict[str, tf.Tensor]:
-        """Tensors by name that are worth a histogram."""
         return self.optimizer.summary('value')
-
-    def of_agents(self) -> list[Any]:
-        """Variables of the agents of this rank, `[agent, ...]`."""
-        return [self._state, self._after]
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         return {'loss': self._error(*self._predict(rows))}
@@ -164,9 +214,7 @@ class Critic(tf.Module):
         return steps, value[..., 0]
 
     def _error(self, steps: dict[str, Any], value: tf.Tensor) -> tf.Tensor:
-        return value_loss(
-            value, steps['target'], steps['old'], self._clip_range
-        )
+        return self.error(value, steps['target'], steps['old'])
 
 
 def value_loss(

@@ -1,19 +1,14 @@
 """Layers that networks of the spaces of Gymnasium are made of."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 
-from agents.parts import products
+from agents.parts import encodings, products
 from agents.tools import nested, spaces
-from agents.tools.graph.backend import keras, tf
-
-# Images of at least so many pixels in height and width are made smaller by the
-# first filters, as (size, stride) in pixels of each layer; others stay large.
-LARGE = 36
-LARGE_FILTERS = (8, 4), (4, 2), (3, 1)
-SMALL_FILTERS = ((3, 1),)
+from agents.tools.graph.backend import keras, piece, tf
 
 
 def dense(sizes: list[int], activation: Any) -> list[keras.layers.Layer]:
@@ -48,21 +43,19 @@ class Dense(keras.layers.Dense):
 
 
 class Encoder(keras.layers.Layer):
-    """Makes a vector of observations, each leaf by an encoder for its space.
+    """Makes a vector of observations, each leaf by an encoder of its own.
 
-    Images go through convolutions, everything else is flattened.
+    See `agents.parts.encodings` for which.
 
     Args:
         space: Space of the observations.
-        filters: Numbers of filters of the convolutions.
+        config: Settings.
     """
 
-    def __init__(self, space: gym.Space, filters: list[int]):
+    def __init__(self, space: gym.Space, config: Mapping[str, Any]):
         super().__init__()
         self._encoders = [
-            Convolutions(leaf, filters)
-            if is_image(leaf, filters)
-            else Flatten(leaf)
+            _define_encoder(leaf, encodings.choose(leaf, config))
             for leaf in spaces.leaves(space)
         ]
 
@@ -71,6 +64,14 @@ class Encoder(keras.layers.Layer):
         pairs = zip(self._encoders, leaves, strict=True)
         parts = [encoder(leaf) for encoder, leaf in pairs]
         return tf.concat(parts, -1) if len(parts) > 1 else parts[0]
+
+
+def _define_encoder(
+    space: gym.Space, encoding: encodings.Vector | encodings.Image
+) -> keras.layers.Layer:
+    if isinstance(encoding, encodings.Image):
+        return Convolutions(encoding)
+    return Flatten(space)
 
 
 class Flatten(keras.layers.Layer):
@@ -108,54 +109,102 @@ class Flatten(keras.layers.Layer):
 
 
 class Convolutions(keras.layers.Layer):
-    """Convolutions over images of bytes behind each other, flattened.
+    """Convolutions over images of bytes behind each other, and a dense layer.
 
     Args:
-        space: Space of the images, `[height, width, channel]`.
-        filters: Number of filters of each convolution.
+        image: What the images are like, and what they go through.
     """
 
-    def __init__(self, space: gym.Space, filters: list[int]):
+    def __init__(self, image: encodings.Image):
         super().__init__()
-        sizes = filter_sizes(space, len(filters))
+        self._image = image
         self._layers = [
-            Convolution(count, size, stride)
-            for count, (size, stride) in zip(filters, sizes, strict=True)
+            convolution(filters, image.is_large) for filters in image.filters
         ]
+        self._dense = dense([image.units] if image.units else [], 'relu')
 
     def call(self, image: tf.Tensor) -> tf.Tensor:
-        values = tf.cast(image, tf.float32) * (1 / 255)
+        values = piece(self._arrange)(image)
         for layer in self._layers:
             values = layer(values)
         width = math.prod(values.shape[1:])
-        return tf.reshape(values, [values.shape[0], width])
+        values = tf.reshape(values, [values.shape[0], width])
+        for layer in self._dense:
+            values = layer(values)
+        return values
+
+    def _arrange(self, image: tf.Tensor) -> tf.Tensor:
+        """Bring any image into the form `[row, height, width, channel]`.
+
+        Its bytes become numbers up to one.
+        """
+        order = [0, *[1 + axis for axis in self._image.order]]
+        if order != sorted(order):
+            image = tf.transpose(image, order)
+        shape = image.shape[0], *self._image.size, self._image.channels
+        return tf.cast(tf.reshape(image, shape), tf.float32) * (1 / 255)
+
+
+def convolution(
+    filters: encodings.Filters, is_large: bool
+) -> keras.layers.Layer:
+    """A convolution that rectifies.
+
+    Where networks have one of Keras, programs are not compiled around it, see
+    `agents.tools.graph.backend.around_networks`. That is worth it where images
+    are large, so that convolutions take most of the time.
+    """
+    if filters.stride == 1 and not is_large:
+        return Convolution(filters.number, filters.size)
+    return keras.layers.Conv2D(
+        filters.number,
+        filters.size,
+        filters.stride,
+        activation='relu',
+        kernel_initializer=keras.initializers.Orthogonal(math.sqrt(2)),
+    )
+
+
+def has_convolutions(network: Any) -> bool:
+    """Whether a network has convolutions of Keras."""
+    return network is not None and any(
+        isinstance(layer, CONVOLUTIONS) for layer in network._flatten_layers()
+    )
+
+
+CONVOLUTIONS = (
+    keras.layers.Conv1D,
+    keras.layers.Conv2D,
+    keras.layers.Conv3D,
+    keras.layers.Conv2DTranspose,
+    keras.layers.DepthwiseConv2D,
+    keras.layers.SeparableConv2D,
+)
 
 
 class Convolution(keras.layers.Layer):
-    """Applies filters to squares of the pixels of images, and rectifies.
+    """Applies filters to squares of the pixels of small images, and rectifies.
 
-    As a product of matrices, since that of XLA for the processor takes a
-    hundred times as long within a program.
+    As a product of matrices, which is quicker than a convolution within a
+    program.
 
     Args:
         filters: Number of filters.
         size: Height and width of a square.
-        stride: Pixels from one square to the next.
     """
 
-    def __init__(self, filters: int, size: int = 3, stride: int = 1):
+    def __init__(self, filters: int, size: int = 3):
         super().__init__()
         (self._dense,) = dense([filters], 'relu')
-        self._size, self._stride = size, stride
+        self._size = size
 
     def call(self, image: tf.Tensor) -> tf.Tensor:
-        size, stride = self._size, self._stride
-        height = image.shape[1] - size + 1
-        width = image.shape[2] - size + 1
+        height = image.shape[1] - self._size + 1
+        width = image.shape[2] - self._size + 1
         shifted = [
-            image[:, row : row + height : stride, left : left + width : stride]
-            for row in range(size)
-            for left in range(size)
+            image[:, row : row + height, left : left + width]
+            for row in range(self._size)
+            for left in range(self._size)
         ]
         return self._dense(tf.concat(shifted, -1))
 
@@ -215,30 +264,3 @@ class GaussianHead(keras.layers.Layer):
         """The logarithms of the deviations, the same for all means."""
         log_std = tf.convert_to_tensor(self._log_std)
         return tf.broadcast_to(log_std, mean.shape)
-
-
-def is_image(space: gym.Space, filters: list[int]) -> bool:
-    """Whether a space is of images of bytes large enough for so many filters.
-
-    Images are `[height, width, channel]`.
-    """
-    if not isinstance(space, gym.spaces.Box) or space.dtype != 'uint8':
-        return False
-    shape = spaces.shape(space)
-    if len(shape) != 3:
-        return False
-    left = min(shape[:2])
-    for size, stride in filter_sizes(space, len(filters)):
-        left = (left - size) // stride + 1
-    return left > 0
-
-
-def filter_sizes(space: gym.Space, count: int) -> list[tuple[int, int]]:
-    """Sizes and strides of so many convolutions over images of a space.
-
-    For large images those of Mnih et al. 2015, Human-level control through
-    deep reinforcement learning.
-    """
-    large = min(spaces.shape(space)[:2]) >= LARGE
-    sizes = LARGE_FILTERS if large else SMALL_FILTERS
-    return [sizes[min(index, len(sizes) - 1)] for index in range(count)]

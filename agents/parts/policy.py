@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from agents.parts import distributions, masks, normalize, sequences
+from agents.parts import distributions, layers, masks, normalize, sequences
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
@@ -29,6 +29,7 @@ def define(
     action_space: gym.Space,
     config: AttrDict,
     ranks: Communicator = ALONE,
+    encoder: Any = None,
 ) -> 'Policy':
     """Make a policy with the normalizer that a configuration asks for."""
     normalizer = normalize.NormalizeObserv(
@@ -38,7 +39,7 @@ def define(
         ranks,
     )
     masked = masks.has_mask(observ_space, action_space)
-    return Policy(network, normalizer, action_space, masked)
+    return Policy(network, normalizer, action_space, masked, encoder)
 
 
 class Policy(tf.Module):
@@ -47,10 +48,12 @@ class Policy(tf.Module):
     All that is needed to act, in training, in evaluation and afterwards.
 
     Args:
-        network: Maps observations to `distributions.output_size` numbers.
+        network: Maps observations, or what an encoder makes of them, to
+            `distributions.output_size` numbers.
         normalizer: Normalizes the observations.
         action_space: Space of the actions.
         masked: Whether observations have a mask of the actions.
+        encoder: What the policy has in common with a critic, or None.
     """
 
     def __init__(
@@ -59,12 +62,26 @@ class Policy(tf.Module):
         normalizer: normalize.NormalizeObserv,
         action_space: gym.Space,
         masked: bool = False,
+        encoder: Any = None,
     ):
         super().__init__()
         self.network = network
+        self.encoder = encoder
         self.normalizer = normalizer
         self.action_space = action_space
         self._masked = masked
+
+    @property
+    def convolutional(self) -> bool:
+        """Whether programs are not to be compiled around it."""
+        return any(map(layers.has_convolutions, (self.network, self.encoder)))
+
+    @property
+    def weights(self) -> list[Any]:
+        """The weights, those of the encoder first."""
+        encoder = [] if self.encoder is None else [self.encoder]
+        parts = [*encoder, self.network]
+        return [weight for part in parts for weight in part.trainable_variables]
 
     def prepare(self, observ: Any) -> Inputs:
         """Normalize observations `[..., *shape]` as environments return them.
@@ -92,8 +109,20 @@ class Policy(tf.Module):
             The distributions, and the state of the network for the next step.
         """
         inputs = self.prepare(observ)
-        output, state = sequences.step(self.network, inputs.visible, state)
-        return self._define_distribution(output, inputs.mask), state
+        features = self.encode(inputs.visible)
+        output, state = sequences.step(self.network, features, state)
+        return self.describe(output, inputs.mask), state
+
+    def encode(self, visible: Any) -> Any:
+        """What networks are given for what is visible, `[agent, ...]`."""
+        return visible if self.encoder is None else self.encoder(visible)
+
+    def encode_all(self, visible: Any) -> Any:
+        """The same for many steps, `[time, agent, ...]`."""
+        if self.encoder is None:
+            return visible
+        features, _ = sequences.step_all(self.encoder, visible, ())
+        return features
 
     def unroll(
         self, inputs: Inputs, begins: tf.Tensor, state: Any
@@ -105,13 +134,19 @@ class Policy(tf.Module):
             begins: Where an episode begins, `[time, agent]`.
             state: State of the network before the first step.
         """
-        output, _ = sequences.unroll(
-            self.network, inputs.visible, begins, state
-        )
-        return self._define_distribution(output, inputs.mask)
+        features = self.encode_all(inputs.visible)
+        return self.unroll_features(features, inputs.mask, begins, state)
 
-    def _define_distribution(
+    def unroll_features(
+        self, features: Any, mask: Any, begins: tf.Tensor, state: Any
+    ) -> distributions.Distribution:
+        """The same for what `encode_all` has made of what is visible."""
+        output, _ = sequences.unroll(self.network, features, begins, state)
+        return self.describe(output, mask)
+
+    def describe(
         self, output: tf.Tensor, mask: Any
     ) -> distributions.Distribution:
+        """The distributions that outputs of the network stand for."""
         mask = mask if self._masked else None
         return distributions.from_output(self.action_space, output, mask)

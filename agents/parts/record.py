@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from agents.parts import soundness
+from agents.parts import distributions, soundness
 from agents.parts.policy import Inputs
 from agents.tools import errors, layout, nested, spaces
 from agents.tools.graph import state
@@ -26,9 +26,13 @@ class Record(NamedTuple):
         terminated: Where a state of no further reward was reached.
         done: Where an episode is over, for whatever reason.
         lost: Where an environment failed, so that there is nothing to learn.
-        next_observ: The true successors, like `observ`.
+        next_observ: The true successors, like `observ`, or () where there are
+            predictions, so that observations are stored once.
         state: The recurrent state of the policy before the first step,
             `[agent, ...]`.
+        foreseen: What was predicted while acting, `Foreseen`, or () if nothing
+            was.
+        value_state: The recurrent state before the first step of who did.
     """
 
     observ: Any
@@ -40,6 +44,23 @@ class Record(NamedTuple):
     lost: tf.Tensor
     next_observ: Any
     state: Any
+    foreseen: Any = ()
+    value_state: Any = ()
+
+
+class Foreseen(NamedTuple):
+    """What networks put out while acting, `[time, agent, ...]`.
+
+    Attributes:
+        output: What describes the distributions of the actions.
+        value: Which return was expected.
+        next_value: The same after a step at which an episode was truncated, and
+            after the last one; else of no meaning.
+    """
+
+    output: tf.Tensor
+    value: tf.Tensor
+    next_value: tf.Tensor
 
 
 class Rollout(NamedTuple):
@@ -56,6 +77,8 @@ class Rollout(NamedTuple):
         value: Which return the critic expected.
         advantage: How much better the return was.
         returns: The returns.
+        output: What described the distributions of the actions, if it has been
+            kept, or ().
     """
 
     inputs: Inputs
@@ -67,6 +90,7 @@ class Rollout(NamedTuple):
     value: tf.Tensor
     advantage: tf.Tensor
     returns: tf.Tensor
+    output: Any = ()
 
 
 class Recorder(tf.Module):
@@ -82,6 +106,7 @@ class Recorder(tf.Module):
         num_agents: Number of agents.
         before: The recurrent state of the policy at the beginning.
         first: Number of the first agent, where there are those of other ranks.
+        foresees: Whether predictions are recorded instead of successors.
     """
 
     def __init__(
@@ -92,10 +117,11 @@ class Recorder(tf.Module):
         num_agents: int,
         before: Any,
         first: int = 0,
+        foresees: bool = False,
     ):
         super().__init__()
-        self._first = first
-        specs = _define_specs(observ_space, action_space)
+        self._first, self._foresees = first, foresees
+        specs = _define_specs(observ_space, action_space, foresees)
         self._layout = layout.Layout(specs)
         self._counts_actions = spaces.count(action_space) is not None
         kinds = [spec.dtype for spec in nested.flatten(specs[0])]
@@ -119,10 +145,16 @@ class Recorder(tf.Module):
         return self._step.read_value()
 
     def append(
-        self, observ: Any, action: tf.Tensor, transition: Transition
+        self,
+        observ: Any,
+        action: tf.Tensor,
+        transition: Transition,
+        foreseen: Any = (),
     ) -> None:
         """Record a step, leaves `[agent, ...]`."""
-        matrices = self._layout.pack((observ, action, transition))
+        if self._foresees:
+            transition = transition._replace(next_observ=())
+        matrices = self._layout.pack((observ, action, transition, foreseen))
         for variable, matrix in zip(self._matrices, matrices, strict=True):
             row = tf.IndexedSlices(matrix[None], self._step[None])
             variable.scatter_update(row)
@@ -143,7 +175,7 @@ class Recorder(tf.Module):
 
     def last(self) -> Record:
         """What was taken last, as long as no other step is recorded."""
-        observ, action, transition = self._layout.unpack(self._matrices)
+        observ, action, transition, foreseen = self._unpack()
         start, done = state.read(self._taken), transition.done
         return Record(
             observ=observ,
@@ -155,6 +187,7 @@ class Recorder(tf.Module):
             lost=transition.lost,
             next_observ=transition.next_observ,
             state=start['state'],
+            foreseen=foreseen,
         )
 
     def restart(self) -> None:
@@ -165,12 +198,11 @@ class Recorder(tf.Module):
 
     def is_sound(self) -> tf.Tensor:
         """Whether all that was recorded can be learnt from."""
-        observ, action, transition = self._layout.unpack(self._matrices)
+        recorded = self._unpack()
+        action = recorded[1]
         # At once, where there are no whole numbers, which have other bits.
         sound = soundness.is_sound(
-            nested.flatten((observ, action, transition))
-            if self._counts_observs
-            else self._matrices
+            nested.flatten(recorded) if self._counts_observs else self._matrices
         )
         if self._counts_actions:
             return sound & (tf.reduce_min(action) >= 0)
@@ -178,13 +210,14 @@ class Recorder(tf.Module):
 
     def failure(self) -> Exception | None:
         """What of the record cannot be learnt from, if anything cannot."""
-        recorded = self._layout.unpack(self._matrices)
-        observ, action, transition = nested.map(np.asarray, recorded)
+        recorded = nested.map(np.asarray, self._unpack())
+        observ, action, transition, foreseen = recorded
         before, after = map(nested.flatten, (observ, transition.next_observ))
+        values = [foreseen.value, foreseen.next_value] if foreseen else []
         chosen = action
         if self._counts_actions:
             chosen = np.where(action < 0, math.nan, action)
-        leaves = [*before, chosen, transition.reward, *after]
+        leaves = [*before, chosen, transition.reward, *after, *values]
         place = soundness.first_unsound(leaves)
         if place is None:
             return None
@@ -195,6 +228,13 @@ class Recorder(tf.Module):
                 f'{self._first + agent} is '
                 'none, as what the network puts out is not finite. Nothing was '
                 'learnt from it.'
+            )
+        if number > len(before) + 1 + len(after):
+            return errors.EnvError(
+                f'The value {leaves[number][time, agent]} was expected of an '
+                f'observation of environment {self._first + agent}, as what '
+                'the network puts out is not finite. Nothing was learnt from '
+                'it.'
             )
         what = 'reward' if number == len(before) + 1 else 'observation'
         return errors.EnvError(
@@ -212,13 +252,25 @@ class Recorder(tf.Module):
         """The variables that only matter within a rollout."""
         return [self._step, self._matrices, self._taken]
 
+    def _unpack(self) -> tuple[Any, tf.Tensor, Transition, Any]:
+        return self._layout.unpack(self._matrices)
 
-def _define_specs(observ_space: gym.Space, action_space: gym.Space) -> tuple:
-    """What is recorded of each step: observation, action and transition."""
+
+def _define_specs(
+    observ_space: gym.Space, action_space: gym.Space, foresees: bool
+) -> tuple:
+    """What is recorded of each step.
+
+    Observation, action, transition and what was predicted.
+    """
     observ = spaces.specs(observ_space)
     action = spaces.specs(action_space)
     if not isinstance(action_space, gym.spaces.Discrete):
         action = layout.Spec((math.prod(action.shape),), action.dtype)
     number, flag = layout.Spec((), 'float32'), layout.Spec((), 'bool')
-    transition = Transition(number, flag, flag, observ, flag)
-    return observ, action, transition
+    if not foresees:
+        return observ, action, Transition(number, flag, flag, observ, flag), ()
+    transition = Transition(number, flag, flag, (), flag)
+    size = distributions.output_size(action_space)
+    output = layout.Spec((size,), 'float32')
+    return observ, action, transition, Foreseen(output, number, number)

@@ -1,6 +1,7 @@
 """The batches of environments that a training uses, and where they step."""
 
 import contextlib
+import importlib
 import itertools
 from typing import Any
 
@@ -50,7 +51,6 @@ def start(
     """
     if env_setup.is_native(config):
         status.say('tensorflow', 'importing')
-        utility.use_threads(config, ranks)
         return utility.define_native_batch_envs(config, ranks)
     seed = config.seed, session
     with contextlib.ExitStack() as stack:
@@ -59,8 +59,7 @@ def start(
         for process in itertools.chain(*members):
             stack.callback(process.close)
         status.say('tensorflow', 'importing')
-        utility.use_threads(config, ranks)
-        _tell_if_slow(status)
+        importlib.import_module('agents.tools.graph.backend')
         if env_processes is None and _may_leave_workers(config):
             seconds = members[0][0].measure()
             if is_quicker_here(config.num_agents, len(members[0]), seconds):
@@ -71,8 +70,8 @@ def start(
                 )
                 # The stack closes the workers.
                 members = _start_members(config, seed, False, ranks.rank)
-                return _combine(members, config, restarts)
-        batches = _combine(members, config, restarts)
+                return _combine(members, config, restarts, status, ranks)
+        batches = _combine(members, config, restarts, status, ranks)
         stack.pop_all()
     if env_processes is not False:
         train, evaluation = map(len, members)
@@ -137,7 +136,11 @@ def _start_members(
 
 
 def _combine(
-    members: list[Any], config: AttrDict, restarts: Restarts
+    members: list[Any],
+    config: AttrDict,
+    restarts: Restarts,
+    status: Status,
+    ranks: World,
 ) -> list[Any]:
     """Make a batch of each, or leave nothing."""
     batches = []
@@ -147,6 +150,10 @@ def _combine(
                 each, timeout=config.worker_timeout, restarts=restarts
             )
             stack.callback(batch.close)
-            batches.append(tools.InGraphBatchEnv(batch))
+            batches.append(batch)
+        # Before TensorFlow has run something.
+        utility.use_threads(config, batches[0].observation_space, ranks)
+        _tell_if_slow(status)
+        made = [tools.InGraphBatchEnv(batch) for batch in batches]
         stack.pop_all()
-    return batches
+    return made

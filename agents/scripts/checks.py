@@ -34,8 +34,7 @@ def require_settings(config: AttrDict, ranks: int = 1) -> None:
         if key in SETTINGS:
             _require_allowed(key, value, SETTINGS[key].kind)
     _require_demonstrations(config)
-    recurrent = str(config['network']).startswith('recurrent_')
-    sizes.require_minibatches(config, recurrent)
+    sizes.require_minibatches(config, config['network'] == 'recurrent')
     sizes.require_weights(config)
     cloning = config['algorithm'] == 'behaviour_cloning'
     if cloning and config['distribute'] == 'gather':

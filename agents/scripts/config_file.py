@@ -27,8 +27,10 @@ SIZES = {
     'normalize_observ': ALWAYS,
     'policy_layers': ALWAYS,
     'value_layers': ALWAYS,
-    'recurrent_units': ('network', ('recurrent_', '<')),
-    'convolution_filters': ('network', ('convolutional_', '<')),
+    'recurrent_units': ('network', ('recurrent', '<')),
+    'convolutions': ALWAYS,
+    'image_units': ALWAYS,
+    'shared_encoder': ('algorithm', ('ppo',)),
     'rewards': ALWAYS,
     'discriminator_layers': ('rewards', ('airl', 'gail', 'log')),
     'env': NATIVE,
@@ -128,7 +130,7 @@ def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
     """Refuse to go on with settings that do not fit what a run has saved."""
     saved = load_config(directory)
     for key, (condition, beginnings) in SIZES.items():
-        old, new = saved.get(key), plain_yaml.simplify(config[key])
+        old, new = saved.get(key), plain_yaml.simplify(config.get(key))
         before = saved.get(condition)
         after = plain_yaml.simplify(config[condition])
         matters = any(

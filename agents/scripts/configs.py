@@ -486,7 +486,7 @@ def mountain_car_native() -> AttrDict:
 def memory_native() -> AttrDict:
     return ppo(
         env='native:Memory-v0',
-        network='recurrent_categorical',
+        network='recurrent',
         max_length=5,
         num_agents=32,
         steps=100_000,
@@ -502,7 +502,6 @@ def memory_native() -> AttrDict:
 def catch_native() -> AttrDict:
     return ppo(
         env='native:Catch-v0',
-        network='convolutional_categorical',
         max_length=9,
         num_agents=32,
         steps=100_000,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.algorithms import sizes
+from agents.parts import encodings
 
 # How long a list may be. It may come from a stranger, and so may numbers that
 # become memory, for which there are limits below.
@@ -121,6 +122,38 @@ class Kind:
         return '' if self.least is None else f' of at least {self.least:g}'
 
 
+@dataclasses.dataclass(frozen=True)
+class ConvolutionsKind(Kind):
+    """One of some names, or a list of [filters, size, stride]."""
+
+    def convert(self, value: Any) -> Any:
+        return None if str(value).lower() == 'none' else value
+
+    def allows(self, value: Any) -> bool:
+        if value is None or isinstance(value, str):
+            return value is None or value in self.choices
+        return (
+            isinstance(value, (list, tuple))
+            and 0 < len(value) <= MOST_PARTS
+            and all(
+                isinstance(part, (list, tuple))
+                and len(part) == 3
+                and all(map(self._allows_number, part))
+                for part in value
+            )
+        )
+
+    def describe(self) -> str:
+        return (
+            f'one of {", ".join(self.choices)} or a list of [filters, size, '
+            f'stride], such as [[32, 8, 4], [64, 4, 2]], of whole numbers from '
+            f'{self.least} to {self.most:,}, or None'
+        )
+
+    def _allows_number(self, value: Any) -> bool:
+        return Kind(int, least=self.least, most=self.most).allows(value)
+
+
 COUNT = Kind(int, least=1)
 COUNT_OR_ZERO = Kind(int, least=0)
 PASSES = Kind(int, least=1, most=1_000_000)
@@ -130,9 +163,13 @@ ENVIRONMENTS = Kind(int, least=1, most=100_000)
 PROCESSES_OR_NONE = Kind(int, least=1, most=10_000, or_none=True)
 UNITS = Kind(int, least=1, most=65_536)
 LAYERS = Kind(int, least=1, most=65_536, is_list=True)
-CONVOLUTIONS = Kind(int, least=1, most=1024, is_list=True)
+UNITS_OR_NONE = Kind(int, least=1, most=65_536, or_none=True)
+CONVOLUTIONS = ConvolutionsKind(
+    str, least=1, most=1024, choices=tuple(encodings.PRESETS), or_none=True
+)
 ROWS = Kind(int, least=1, most=sizes.MAX_ROWS)
 FLAG = Kind(bool)
+FLAG_OR_NONE = Kind(bool, or_none=True)
 FRACTION = Kind(float, least=0, most=1)
 NAMED_VALUES = Kind(dict)
 POSITIVE = Kind(float, above=0)

@@ -49,7 +49,9 @@ def load(
         raise errors.ConfigError(f'There is no checkpoint in {directory} yet.')
     _require_fit(directory, checkpoint, observ_space, action_space, saved)
     made = networks.define(observ_space, action_space, saved)
-    loaded = policy.define(made.policy, observ_space, action_space, saved)
+    loaded = policy.define(
+        made.policy, observ_space, action_space, saved, encoder=made.encoder
+    )
     _define_saver(loaded, directory).restore(checkpoint)
     return LoadedPolicy(loaded, observ_space, saved.seed, num_agents)
 
@@ -73,7 +75,13 @@ def _require_fit(
         return
     with tf.Graph().as_default():
         made = networks.define(observ_space, action_space, config)
-        sketch = policy.define(made.policy, observ_space, action_space, config)
+        sketch = policy.define(
+            made.policy,
+            observ_space,
+            action_space,
+            config,
+            encoder=made.encoder,
+        )
         _define_saver(sketch, directory).require_fit(checkpoint)
         utility.require_room(directory, weights.count_weights(made))
 

@@ -23,7 +23,9 @@ or none, and a head by the space of the actions. Each can be replaced:
     def with_my_encoder(observ_space, action_space, config):
         return compose(observ_space, action_space, config, encoder=my_encoder)
 
-where `my_encoder` has the arguments and the result of `define_encoder`.
+where `my_encoder` has the arguments and the result of `define_encoder`. Policy
+and value can have one encoder in common: a function may return it as a third
+model, and the first two map what comes of it.
 """
 
 import math
@@ -33,7 +35,7 @@ from typing import Any
 import gymnasium as gym
 
 from agents.algorithms.algorithm import Networks
-from agents.parts import distributions, layers, masks, sequences
+from agents.parts import distributions, encodings, layers, masks, sequences
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import keras, tf
@@ -47,20 +49,17 @@ def define_encoder(
 ) -> keras.layers.Layer:
     """Make what turns observations into a vector.
 
-    Convolutions where there are images, also within a Dict or Tuple, and then
-    dense layers.
+    Each leaf by its space, see `agents.parts.encodings`, and then dense layers.
 
     Args:
         observ_space: Space of the observations.
         sizes: Sizes of the dense layers.
         config: Settings.
     """
-    return keras.Sequential(
-        [
-            layers.Encoder(observ_space, config.convolution_filters),
-            *layers.dense(sizes, config.activation),
-        ]
-    )
+    first = layers.Encoder(observ_space, config)
+    if not sizes:  # Sequential models would turn bytes into floats.
+        return first
+    return keras.Sequential([first, *layers.dense(sizes, config.activation)])
 
 
 def define_gru(config: AttrDict) -> keras.layers.Layer:
@@ -91,7 +90,10 @@ def compose(
     memory: Callable[..., Any] | None = None,
     head: Callable[..., Any] = define_head,
 ) -> Networks:
-    """Make the networks for the policy and the value, which share nothing.
+    """Make the networks for the policy and the value.
+
+    What is before their dense layers may be one encoder for both, see the
+    setting `shared_encoder`.
 
     Args:
         observ_space: Space of the observations.
@@ -101,76 +103,44 @@ def compose(
         memory: Makes a memory, see `define_gru`; None if nothing is remembered.
         head: Makes the head of the policy, see `define_head`.
     """
+    shared = None
+    if encodings.shares_encoder(observ_space, config):
+        shared = encoder(observ_space, [], config)
 
     def join(sizes: list[int], define_last: Callable[[], Any]) -> keras.Model:
-        first = encoder(observ_space, sizes, config)
+        if shared is None:
+            first = [encoder(observ_space, sizes, config)]
+        else:
+            first = layers.dense(sizes, config.activation)
         if memory is None:
-            return keras.Sequential([first, define_last()])
-        return layers.Recurrent(first, memory(config), define_last())
+            return keras.Sequential([*first, define_last()])
+        before = keras.Sequential(first)
+        return layers.Recurrent(before, memory(config), define_last())
 
     return Networks(
         join(config.policy_layers, lambda: head(action_space, config)),
         join(config.value_layers, lambda: layers.output(1)),
+        shared,
     )
 
 
-def feed_forward_gaussian(
+def feed_forward(
     observ_space: gym.Space, action_space: gym.Space, config: AttrDict
 ) -> Networks:
-    """Without memory, for boxes of actions."""
-    _require_actions(action_space, [gym.spaces.Box], 'feed_forward_categorical')
+    """Networks without memory."""
     return compose(observ_space, action_space, config)
 
 
-def feed_forward_categorical(
+def recurrent(
     observ_space: gym.Space, action_space: gym.Space, config: AttrDict
 ) -> Networks:
-    """Without memory, for discrete, multi-discrete and multi-binary actions."""
-    _require_actions(action_space, COUNTED, 'feed_forward_gaussian')
-    return compose(observ_space, action_space, config)
-
-
-def recurrent_gaussian(
-    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
-) -> Networks:
-    """Like `feed_forward_gaussian` with a gated recurrent unit."""
-    _require_actions(action_space, [gym.spaces.Box], 'recurrent_categorical')
+    """Networks with a gated recurrent unit."""
     return compose(observ_space, action_space, config, memory=define_gru)
-
-
-def recurrent_categorical(
-    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
-) -> Networks:
-    """Like `feed_forward_categorical` with a gated recurrent unit."""
-    _require_actions(action_space, COUNTED, 'recurrent_gaussian')
-    return compose(observ_space, action_space, config, memory=define_gru)
-
-
-def convolutional_categorical(
-    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
-) -> Networks:
-    """Like `feed_forward_categorical`, and insists on an image of bytes."""
-    _require_actions(action_space, COUNTED, 'feed_forward_gaussian')
-    _require_image(observ_space, config)
-    return compose(observ_space, action_space, config)
 
 
 NETWORKS = {
-    function.__name__: function
-    for function in (
-        feed_forward_gaussian,
-        feed_forward_categorical,
-        recurrent_gaussian,
-        recurrent_categorical,
-        convolutional_categorical,
-    )
+    function.__name__: function for function in (feed_forward, recurrent)
 }
-
-COUNTED = [
-    gym.spaces.Discrete,
-    gym.spaces.MultiDiscrete,
-    gym.spaces.MultiBinary,
-]
 
 
 def define(
@@ -190,11 +160,6 @@ def define(
     """
     observ_space = masks.visible_space(observ_space, action_space)
     function = config.network
-    if function is None:
-        box = isinstance(action_space, gym.spaces.Box)
-        function = (
-            'feed_forward_gaussian' if box else 'feed_forward_categorical'
-        )
     if not callable(function):
         errors.require_known('network', function, NETWORKS)
         function = NETWORKS[function]
@@ -202,13 +167,26 @@ def define(
     networks = _make(*arguments)
     _require_separate(networks)
     size = distributions.output_size(action_space)
-    _build('policy', networks.policy, observ_space, size)
-    with tf.device(value_device):
-        if networks.value.weights:
+    inputs = _zeros(observ_space)
+    if networks.encoder is not None:
+        inputs = networks.encoder(inputs)
+    _build('policy', networks.policy, inputs, size)
+    with tf.device(value_device if networks.are_apart else None):
+        if networks.are_apart and networks.value.weights:
             # It knows its inputs, so its weights were made elsewhere.
             networks = networks._replace(value=_make(*arguments).value)
-        _build('value', networks.value, observ_space, 1)
+        _build('value', networks.value, inputs, 1)
+    for name, network in networks._asdict().items():
+        _require_no_statistics(name, network)
     return networks
+
+
+def _zeros(observ_space: gym.Space) -> Any:
+    """An observation of zeros, as a batch of one."""
+    return nested.map(
+        lambda spec: tf.zeros((1, *spec.shape), spec.dtype),
+        spaces.specs(observ_space),
+    )
 
 
 def _make(
@@ -219,10 +197,11 @@ def _make(
 ) -> Networks:
     keras.utils.set_random_seed(config.seed)
     made = function(observ_space, action_space, config)
-    if not isinstance(made, Sequence) or len(made) != 2:
+    if not isinstance(made, Sequence) or len(made) not in (2, 3):
         raise errors.ConfigError(
             f'The network {_name(function)} has to return two models, for '
-            f'the policy and for the value, not {made!r}.'
+            'the policy and for the value, or a third one as well, an encoder '
+            f'before both, not {made!r}.'
         )
     return Networks(*made)
 
@@ -236,30 +215,16 @@ def _require_separate(networks: Networks) -> None:
     for weight in networks.value.weights:
         if id(weight) in weights:
             raise errors.ConfigError(
-                f'The policy and the value share the weight {weight.path}, but '
-                'each is learnt on its own. Return two models that have '
-                'layers of their own.'
+                f'The policy and the value share the weight {weight.path}. '
+                'Return two models that have layers of their own, and what is '
+                'before both as a third one, an encoder.'
             )
 
 
-def _build(
-    name: str, network: keras.Model, observ_space: gym.Space, size: int
-) -> None:
-    """Let a network make its weights by applying it to an observation."""
-    observ = nested.map(
-        lambda spec: tf.zeros((1, *spec.shape), spec.dtype),
-        spaces.specs(observ_space),
-    )
-    output, _ = sequences.step(
-        network, observ, sequences.zero_state(network, 1)
-    )
-    for weight in network.non_trainable_weights:
-        if weight.path.rpartition('/')[2] in STATISTICS:
-            raise errors.ConfigError(
-                f'The {name} network has {weight.path}, which nothing would '
-                'update. Leave BatchNormalization out: observations are '
-                'normalized already, and LayerNormalization is fine.'
-            )
+def _build(name: str, network: Any, inputs: Any, size: int) -> None:
+    """Let a network make its weights by applying it to one input."""
+    state = sequences.zero_state(network, 1)
+    output, _ = sequences.step(network, inputs, state)
     if tuple(output.shape) != (1, size):
         raise errors.ConfigError(
             f'The {name} network puts out {tuple(output.shape[1:])} numbers '
@@ -268,20 +233,11 @@ def _build(
         )
 
 
-def _require_image(space: gym.Space, config: AttrDict) -> None:
-    filters = config.convolution_filters
-    if not any(layers.is_image(s, filters) for s in spaces.leaves(space)):
-        raise errors.ConfigError(
-            'The network is for images of bytes, [height, width, channel], '
-            f'large enough for {len(filters)} convolutions, and there is none '
-            f"in {space}; use 'feed_forward_categorical'."
-        )
-
-
-def _require_actions(space: gym.Space, kinds: list[type], other: str) -> None:
-    if not isinstance(space, tuple(kinds)):
-        names = ', '.join(kind.__name__ for kind in kinds)
-        raise errors.ConfigError(
-            f'The network is for actions of {names}, not {space}; use '
-            f'{other!r}.'
-        )
+def _require_no_statistics(name: str, network: Any) -> None:
+    for weight in network.non_trainable_weights if network else []:
+        if weight.path.rpartition('/')[2] in STATISTICS:
+            raise errors.ConfigError(
+                f'The {name} network has {weight.path}, which nothing would '
+                'update. Leave BatchNormalization out: observations are '
+                'normalized already, and LayerNormalization is fine.'
+            )

@@ -25,13 +25,7 @@ ACTIVATIONS = (
     'sparse_plus', 'sparse_sigmoid', 'sparsemax', 'squareplus', 'swish',
     'tanh', 'tanh_shrink', 'threshold',
 )  # fmt: skip
-NETWORKS = (
-    'feed_forward_gaussian',
-    'feed_forward_categorical',
-    'recurrent_gaussian',
-    'recurrent_categorical',
-    'convolutional_categorical',
-)
+NETWORKS = 'feed_forward', 'recurrent'
 
 # Units, as a user counts.
 ALL_STEPS = 'steps of all agents'
@@ -167,9 +161,9 @@ NETWORK = Group(
     'Networks',
     {
         'network': Setting(
-            None,
-            kinds.one_of(*NETWORKS, or_none=True, or_function=True),
-            'Name in networks.py or a function; None chooses by the actions',
+            'feed_forward',
+            kinds.one_of(*NETWORKS, or_function=True),
+            'Name in networks.py or a function; the spaces decide the rest',
         ),
         'policy_layers': Setting(
             [64, 64],
@@ -186,11 +180,17 @@ NETWORK = Group(
         'recurrent_units': Setting(
             64, kinds.UNITS, 'Size of the layer of a recurrent network', 'units'
         ),
-        'convolution_filters': Setting(
-            [16, 32],
+        'convolutions': Setting(
+            None,
             kinds.CONVOLUTIONS,
-            'Sizes of the convolutions of a convolutional network',
-            'filters',
+            'What images go through; None is small below 36 pixels, else atari',
+        ),
+        'image_units': Setting(
+            None,
+            kinds.UNITS_OR_NONE,
+            'Size of the dense layer behind convolutions; None is 512 for '
+            'atari, else no layer',
+            'units',
         ),
         'activation': Setting(
             'tanh',
@@ -436,6 +436,18 @@ ALGORITHM_GROUPS = {
                 'nats',
             ),
             'entropy_bonus': ENTROPY_BONUS,
+            'shared_encoder': Setting(
+                None,
+                kinds.FLAG_OR_NONE,
+                'Whether policy and value see by one encoder, learnt with one '
+                'loss; None is where there are images',
+            ),
+            'value_weight': Setting(
+                1.0,
+                kinds.WEIGHT,
+                'Weight of the error of the value in the one loss, with '
+                'shared_encoder',
+            ),
         },
     ),
     'reinforce': Group(

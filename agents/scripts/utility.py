@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from agents import algorithms, tools
+from agents.parts import encodings
 from agents.scripts import env_setup
 from agents.tools import cpu, errors, spaces, world
 from agents.tools.attr_dict import AttrDict
@@ -46,11 +47,18 @@ def define_batch_env(
     return tools.InGraphBatchEnv(tools.BatchEnv(envs))
 
 
-def use_threads(config: AttrDict, ranks: world.World = world.ALONE) -> None:
+def use_threads(
+    config: AttrDict,
+    observ_space: gym.Space,
+    ranks: world.World = world.ALONE,
+) -> None:
     """Import TensorFlow and give its operations the threads that suit them."""
     from agents.tools.graph import devices
 
     cores = len(cpu.cores())
+    if encodings.has_large_images(observ_space, config):
+        devices.use_threads(cores)
+        return
     if ranks.size == 1:
         # The policy and the value are learnt on threads of their own.
         cores = max(1, cores // 2)
@@ -68,6 +76,7 @@ def define_native_batch_envs(
     from agents.tools.graph import mpi
 
     env = env_setup.native(config)
+    use_threads(config, env.observation_space, ranks)
     speaking = mpi.define(ranks)
     limit = min(config.max_length, env.max_length or config.max_length)
     return [
@@ -102,12 +111,12 @@ def define_simulation_graph(
     from agents.tools.graph.devices import SECOND_DEVICE
 
     alone = ranks.size == 1
-    critic_device = SECOND_DEVICE if updates is None and alone else None
+    device = SECOND_DEVICE if updates is None and alone else None
     spaces = batch_env.observation_space, batch_env.action_space
-    algo = algorithms.define(
-        networks.define(*spaces, config, critic_device),
-        Task(*spaces, len(batch_env), config, critic_device, mpi.define(ranks)),
-    )
+    made = networks.define(*spaces, config, device)
+    device = device if made.are_apart else None
+    task = Task(*spaces, len(batch_env), config, device, mpi.define(ranks))
+    algo = algorithms.define(made, task)
     return SimulationGraph(algo, batch_env, eval_env, config, updates, ranks)
 
 
@@ -157,7 +166,9 @@ class SimulationGraph:
         actor = Actor(algo.policy, len(eval_env))
         eval_scores = EpisodeScores(len(eval_env), speaking)
 
-        @tf.function(autograph=False, jit_compile=eval_env.compiled)
+        whole = simulation.can_compile(eval_env, actor)
+
+        @tf.function(autograph=False, jit_compile=whole)
         def evaluate() -> dict[str, tf.Tensor]:
             simulation.evaluation(
                 eval_env, actor, eval_scores, config.max_length

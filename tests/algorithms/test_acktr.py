@@ -205,4 +205,4 @@ def test_useless_gradient_changes_nothing(define, play):
 
 def test_recurrent_networks_are_refused_by_name(define):
     with pytest.raises(errors.ConfigError, match="layer 'gru_cell.*GRUCell"):
-        define('acktr', network='recurrent_gaussian')
+        define('acktr', network='recurrent')

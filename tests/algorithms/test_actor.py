@@ -10,7 +10,7 @@ from agents.scripts import utility
 from agents.tools.envs import mock_environment
 from agents.tools.graph.backend import tf
 
-KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']
+KINDS = ['feed_forward', 'recurrent']
 each_kind = pytest.mark.parametrize('network', KINDS)
 
 

@@ -92,4 +92,4 @@ def test_statistics_are_of_what_was_shown_and_change_once(clone, shown):
 
 def test_recurrent_policy_is_refused(clone):
     with pytest.raises(errors.ConfigError, match='recurrent policy cannot be'):
-        clone(network='recurrent_gaussian')
+        clone(network='recurrent')

@@ -54,12 +54,12 @@ def final_score(network):
 
 
 def test_recurrent_network_solves_it():
-    assert final_score('recurrent_categorical') > 0.9
+    assert final_score('recurrent') > 0.9
 
 
 def test_feed_forward_network_cannot():
     # Guessing scores 0 on average, with a deviation of ⅛.
-    assert abs(final_score('feed_forward_categorical')) < 0.6
+    assert abs(final_score('feed_forward')) < 0.6
 
 
 @pytest.mark.parametrize('name', ['memory_native', 'catch_native'])

@@ -13,7 +13,7 @@ from agents.tools.transition import Transition
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
-KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']
+KINDS = ['feed_forward', 'recurrent']
 each_kind = pytest.mark.parametrize('network', KINDS)
 
 
@@ -293,5 +293,5 @@ def test_recurrent_networks_need_whole_sequences(define):
     with pytest.raises(
         errors.ConfigError, match=r'batch_size=8.*update_every=6'
     ):
-        define(network='recurrent_gaussian', batch_size=8)
-    define(network='recurrent_gaussian', batch_size=6)
+        define(network='recurrent', batch_size=8)
+    define(network='recurrent', batch_size=6)

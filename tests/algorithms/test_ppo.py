@@ -18,7 +18,7 @@ from agents.tools.graph.backend import keras, tf
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
-KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']
+KINDS = ['feed_forward', 'recurrent']
 each_kind = pytest.mark.parametrize('network', KINDS)
 each_surrogate = pytest.mark.parametrize('surrogate', ['clip', 'penalty'])
 
@@ -263,7 +263,7 @@ def test_the_weight_whose_gradient_is_useless_is_named(define, play):
 
 def poisonous(observ_space, action_space, config):
     """Networks of which that for the value is of no use."""
-    made = networks.feed_forward_gaussian(observ_space, action_space, config)
+    made = networks.feed_forward(observ_space, action_space, config)
     flatten = layers.Flatten(observ_space)
     value = keras.Sequential([flatten, keras.layers.Dense(1), Poisonous()])
     return made._replace(value=value)
@@ -289,7 +289,7 @@ class Mask(keras.layers.Layer):
 
 def masked(observ_space, action_space, config):
     """Networks of which that for the policy excludes an action."""
-    made = networks.feed_forward_categorical(observ_space, action_space, config)
+    made = networks.feed_forward(observ_space, action_space, config)
     policy = keras.Sequential([*made.policy.layers, Mask()])
     return made._replace(policy=policy)
 

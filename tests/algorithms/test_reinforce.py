@@ -8,7 +8,7 @@ from agents.parts import distributions, returns
 from agents.tools.graph import vectors
 from agents.tools.graph.backend import keras, tf
 
-KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']
+KINDS = ['feed_forward', 'recurrent']
 each_kind = pytest.mark.parametrize('network', KINDS)
 
 

@@ -60,9 +60,7 @@ def test_every_algorithm_has_a_size():
 def test_weights_between_layers_are_counted_by_hand():
     layers = {'policy_layers': [7, 5, 3], 'value_layers': []}
     assert sizes.count_weights(configs.ppo(**layers)) == 7 * 5 + 5 * 3
-    recurrent = configs.ppo(
-        network='recurrent_gaussian', recurrent_units=11, **layers
-    )
+    recurrent = configs.ppo(network='recurrent', recurrent_units=11, **layers)
     # Gates of the policy's memory see 3 units and 11, those of the value 11.
     assert sizes.count_weights(recurrent) == 50 + 33 * (3 + 11) + 33 * 11
     judge = {'discriminator_layers': [4, 6, 2], **layers}
@@ -118,7 +116,7 @@ def test_sizes_of_other_algorithms_are_divided_as_well():
         # Whole sequences of 50 steps of each rank.
         (
             2,
-            {'batch_size': 50, 'network': 'recurrent_gaussian'},
+            {'batch_size': 50, 'network': 'recurrent'},
             'batch_size=50 .* Choose 100.',
         ),
     ],

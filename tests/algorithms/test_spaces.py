@@ -20,6 +20,13 @@ OBSERVS = {
     'MultiDiscrete': gym.spaces.MultiDiscrete([2, 3]),
 }
 OBSERVS['all'] = gym.spaces.Dict(OBSERVS)
+OBSERVS['image'] = gym.spaces.Box(0, 255, (6, 5), np.uint8)
+# Small enough to be compiled, and large enough not to be.
+OBSERVS['images'] = gym.spaces.Dict(
+    small=gym.spaces.Box(0, 255, (2, 6, 6), np.uint8),
+    large=gym.spaces.Box(0, 255, (2, 36, 40, 1), np.uint8),
+    vector=gym.spaces.Box(-1, 1, (2,), np.float32),
+)
 ACTIONS = {
     'Box': gym.spaces.Box(-2, 2, (2, 1), np.float32),
     'scalar Box': gym.spaces.Box(-2, 2, (), np.float32),
@@ -47,7 +54,9 @@ class Random(gym.Env):
         return self.observation_space.sample(), reward, over, False, {}
 
 
-def run(observs, actions, network=None, define=configs.ppo, **settings):
+def run(
+    observs, actions, network='feed_forward', define=configs.ppo, **settings
+):
     """Train for two updates and evaluate; returns the scores."""
     config = define(
         env=Random,
@@ -68,11 +77,16 @@ def run(observs, actions, network=None, define=configs.ppo, **settings):
 
 
 @pytest.mark.parametrize(
-    ('actions', 'network'),
-    [('Box', None), ('MultiDiscrete', 'recurrent_categorical')],
+    ('observs', 'actions', 'network'),
+    [
+        ('all', 'Box', 'feed_forward'),
+        ('all', 'MultiDiscrete', 'recurrent'),
+        ('image', 'Discrete', 'feed_forward'),
+        ('images', 'Box', 'recurrent'),
+    ],
 )
-def test_ppo(actions, network):
-    scores = run('all', actions, network, batch_size=8, update_epochs=2)
+def test_ppo(observs, actions, network):
+    scores = run(observs, actions, network, batch_size=8, update_epochs=2)
     assert np.isfinite(scores).all()
     assert [score.report.phase for score in scores] == ['train', 'eval']
 
@@ -81,7 +95,7 @@ def test_reinforce():
     scores = run(
         'Box',
         'MultiBinary',
-        'recurrent_categorical',
+        'recurrent',
         configs.reinforce,
         value_batch_size=8,
         value_epochs=2,
@@ -93,7 +107,5 @@ def test_reinforce():
 @pytest.mark.parametrize('kind', ['feed_forward', 'recurrent'])
 @pytest.mark.usefixtures('eagerly')
 def test_each_without_compiling(observs, actions, kind):
-    suffix = 'gaussian' if 'Box' in actions else 'categorical'
-    network = f'{kind}_{suffix}'
-    scores = run(observs, actions, network, batch_size=8, update_epochs=1)
+    scores = run(observs, actions, kind, batch_size=8, update_epochs=1)
     assert np.isfinite(scores).all()

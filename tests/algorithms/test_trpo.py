@@ -8,7 +8,7 @@ import pytest
 from agents.parts import distributions, flat, gradients
 from agents.tools.graph.backend import compiled, keras, tf
 
-KINDS = ['feed_forward_gaussian', 'recurrent_gaussian']
+KINDS = ['feed_forward', 'recurrent']
 each_kind = pytest.mark.parametrize('network', KINDS)
 
 

@@ -180,10 +180,9 @@ def test_factors_of_convolutions(size, stride, padding, bias):
     assert_convolution(layer, patches, np.tanh, lambda x: 1 - np.tanh(x) ** 2)
 
 
-@pytest.mark.parametrize('stride', [1, 2])
-def test_factors_of_our_convolutions(stride):
-    patches = naive_patches(IMAGES, (2, 2), (stride, stride), False)
-    layer = layers.Convolution(3, 2, stride)
+def test_factors_of_our_convolutions():
+    patches = naive_patches(IMAGES, (2, 2), (1, 1), False)
+    layer = layers.Convolution(3, 2)
     assert_convolution(layer, patches, lambda x: x * (x > 0), lambda x: x > 0)
 
 

@@ -186,7 +186,7 @@ def config(choices, **changes):
     [
         (3, {}),
         ([2, 3], {'surrogate': 'penalty', 'entropy_bonus': 0.01}),
-        (3, {'network': 'recurrent_categorical', 'surrogate': 'penalty'}),
+        (3, {'network': 'recurrent', 'surrogate': 'penalty'}),
     ],
     ids=['one', 'several', 'recurrent'],
 )

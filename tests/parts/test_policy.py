@@ -25,7 +25,7 @@ def define(network, **settings):
     return policy.define(made.policy, OBSERVS, ACTIONS, config)
 
 
-@pytest.fixture(params=['feed_forward_categorical', 'recurrent_categorical'])
+@pytest.fixture(params=['feed_forward', 'recurrent'])
 def trained(request):
     made = define(request.param, observ_clip=1.5)
     made.adapt(observs(offset=5))
@@ -63,7 +63,7 @@ def test_unrolling_is_one_step_after_the_other(trained):
 
 
 def test_normalizing_can_be_switched_off():
-    made = define('feed_forward_categorical', normalize_observ=False)
+    made = define('feed_forward', normalize_observ=False)
     made.adapt(observs(offset=5))
     distribution, _ = made.step(observs()[0], ())
     expected = made.network(observs()[0])

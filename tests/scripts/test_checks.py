@@ -56,11 +56,13 @@ def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
             [64, 0],
             r'a list .* number from 1 to 65,536, not \[',
         ),
-        ('convolution_filters', [-1], 'a list'),
+        ('convolutions', [[-1, 3, 1]], 'one of atari, small or a list of'),
+        ('convolutions', [16], r'a list of .*, or None, not \[16\]'),
+        ('convolutions', 'atary', "one of .*did you mean 'atari'"),
         ('activation', 'tanhh', "one of .* or a function, .* mean 'tanh'"),
         ('learning_rate_schedule', 'linaer', "one of.*did you mean 'linear'"),
         ('surrogate', 'none', 'one of clip, penalty, not'),
-        ('network', 'recurent_gaussian', "one of .*mean 'recurrent_gaussian'"),
+        ('network', 'recurent_gaussian', "one of .*mean 'recurrent'"),
         ('algorithm', 'ppoo', "one of ppo, reinforce.*did you mean 'ppo'"),
         ('observ_bounds', 'warn', "one of ignore, clip, error, not 'warn'"),
         ('num_workers', 0, 'a whole number from 1 to 10,000 or None'),
@@ -79,7 +81,7 @@ def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
         ('value_layers', [1_000_000_000], 'a list .* to 65,536, not'),
         ('value_layers', [1] * 101, 'a list of at most 100 parts'),
         ('recurrent_units', 1_000_000_000, 'a whole number from 1 to 65,536'),
-        ('convolution_filters', [65_536], 'a list .* from 1 to 1,024, not'),
+        ('convolutions', [[65_536, 3, 1]], 'whole numbers from 1 to 1,024'),
         ('num_agents', 777777777777, 'a whole number from 1 to 100,000, not'),
         ('eval_episodes', 777777777777, 'a whole number from 1 to 100,000'),
         ('num_workers', 777777777777, 'a whole number from 1 to 10,000 or'),
@@ -114,7 +116,7 @@ def test_environment_itself_is_refused_with_what_to_give_instead():
 
 def test_sizes_that_do_not_divide_are_refused():
     refused('batch_size=33. Choose 32 or 64', batch_size=33)
-    network = 'recurrent_gaussian'
+    network = 'recurrent'
     refused('whole sequences.* Choose 256', network=network, batch_size=64)
 
 
@@ -126,7 +128,7 @@ def test_sizes_that_do_not_divide_are_refused():
         # Both networks remember, from 64 units to 8,000 by three gates.
         (
             {
-                'network': 'recurrent_gaussian',
+                'network': 'recurrent',
                 'recurrent_units': 8_000,
                 'batch_size': 256,
             },

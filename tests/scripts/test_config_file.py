@@ -230,13 +230,12 @@ def test_loaded_settings_are_locked(run):
         ({'policy_layers': [8]}, {}),
         ({'value_layers': [8]}, {}),
         ({'normalize_observ': False}, {}),
-        ({'network': 'recurrent_gaussian'}, {}),
-        ({'recurrent_units': 8}, {'network': 'recurrent_gaussian'}),
+        ({'network': 'recurrent'}, {}),
+        ({'recurrent_units': 8}, {'network': 'recurrent'}),
         ({'recurrent_units': 8}, {'network': make_env}),
-        (
-            {'convolution_filters': [8]},
-            {'network': 'convolutional_categorical'},
-        ),
+        ({'convolutions': 'atari'}, {}),
+        ({'image_units': 9}, {}),
+        ({'shared_encoder': True}, {}),
         ({'eval_episodes': 3}, {'env': 'native:CartPole-v1'}),
         ({'env': 'CartPole-v1'}, {'env': 'native:CartPole-v1'}),
         ({'env': 'native:CartPole-v1'}, {}),
@@ -261,7 +260,7 @@ def test_settings_that_a_run_can_change_are_not_refused(tmp_path, config):
     config_file.require_same_sizes(
         config.copy(
             learning_rate=1.0, steps=5, recurrent_units=8,
-            convolution_filters=[8], policy_layers=(64, 64), eval_episodes=3,
+            policy_layers=(64, 64), eval_episodes=3,
         ),
         tmp_path,
     )  # fmt: skip

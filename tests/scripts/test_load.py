@@ -118,7 +118,7 @@ def recurrent_run(tmp_path_factory):
     directory = tmp_path_factory.mktemp('recurrent')
     config = agents.configs.ppo(
         env='Pendulum-v1',
-        network='recurrent_gaussian',
+        network='recurrent',
         max_length=10,
         num_agents=2,
         update_every=5,
@@ -246,9 +246,7 @@ def test_settings_that_do_not_fit_the_checkpoint(run):
 def test_network_of_the_user_needs_the_config(run):
     def network(observ_space, action_space, config):
         made.append(True)
-        return networks.feed_forward_categorical(
-            observ_space, action_space, config
-        )
+        return networks.feed_forward(observ_space, action_space, config)
 
     made = []
     expected = agents.load(run)(OBSERVS[0])

@@ -66,11 +66,8 @@ def apply(network, inputs):
     'actions', [BOX, CHOICE, gym.spaces.MultiDiscrete([2, 3])], ids=str
 )
 def test_outputs_fit_the_actions(observ_space, actions, recurrent):
-    kind = 'gaussian' if actions is BOX else 'categorical'
-    prefix = 'recurrent' if recurrent else 'feed_forward'
-    made = networks.define(
-        observ_space, actions, config(network=f'{prefix}_{kind}')
-    )
+    network = 'recurrent' if recurrent else 'feed_forward'
+    made = networks.define(observ_space, actions, config(network=network))
     output = apply(made.policy, zeros(observ_space))
     assert output.shape == (BATCH, distributions.output_size(actions))
     assert apply(made.value, zeros(observ_space)).shape == (BATCH, 1)
@@ -120,9 +117,7 @@ def test_actions_decide_where_no_network_is_named(actions, expected):
 
 @pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
 def test_deviations_begin_where_the_settings_say(network):
-    settings = config(
-        network=f'{network}_gaussian', init_std=0.6, init_output_factor=0.0
-    )
+    settings = config(network=network, init_std=0.6, init_output_factor=0.0)
     made = networks.define(BOX, BOX, settings)
     output = apply(made.policy, tf.ones((BATCH, 2)))
     expected = [0, 0, math.log(0.6), math.log(0.6)]
@@ -150,16 +145,16 @@ def test_layers_have_the_sizes_of_the_settings():
 
 
 def test_policy_and_value_share_no_weights():
-    for name in ('feed_forward_gaussian', 'recurrent_gaussian'):
+    for name in ('feed_forward', 'recurrent'):
         made = networks.define(BOX, BOX, config(network=name))
-        both = [id(w) for n in made for w in n.trainable_variables]
+        both = [id(w) for n in made[:2] for w in n.trainable_variables]
         assert len(set(both)) == len(both)
 
 
 def weights(**settings):
     made = networks.define(BOX, CHOICE, config(**settings))
     return np.concatenate(
-        [w.numpy().ravel() for n in made for w in n.trainable_variables]
+        [w.numpy().ravel() for n in made[:2] for w in n.trainable_variables]
     )
 
 
@@ -169,7 +164,7 @@ def test_weights_repeat_with_the_seed_and_differ_without():
 
 
 def test_recurrent_network_remembers():
-    settings = config(network='recurrent_categorical', init_output_factor=1.0)
+    settings = config(network='recurrent', init_output_factor=1.0)
     made = networks.define(BOX, CHOICE, settings)
     ones, start = tf.ones((BATCH, 2)), sequences.zero_state(made.policy, BATCH)
     assert start.shape == (BATCH, 5)
@@ -194,19 +189,8 @@ def test_network_of_the_users(observ_space):
 
 
 def test_unknown_network_is_refused_with_the_nearest():
-    with pytest.raises(errors.ConfigError, match="'recurrent_gaussian'"):
+    with pytest.raises(errors.ConfigError, match="'recurrent'"):
         networks.define(BOX, BOX, config(network='recurent_gaussian'))
-
-
-@pytest.mark.parametrize('prefix', ['feed_forward', 'recurrent'])
-def test_network_for_other_actions_is_refused_with_the_right_one(prefix):
-    for space, wrong, right in (
-        (BOX, 'categorical', 'gaussian'),
-        (CHOICE, 'gaussian', 'categorical'),
-    ):
-        with pytest.raises(errors.ConfigError, match=f"'{prefix}_{right}'"):
-            settings = config(network=f'{prefix}_{wrong}')
-            networks.define(BOX, space, settings)
 
 
 def test_convolution_is_that_of_keras():
@@ -221,70 +205,35 @@ def test_convolution_is_that_of_keras():
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(('size', 'stride'), [(3, 1), (4, 2), (8, 4), (2, 3)])
-def test_convolutions_of_other_sizes_are_those_of_keras(size, stride):
-    layer = layers.Convolution(4, size, stride)
-    image = np.random.RandomState(0).normal(size=(2, 13, 11, 3))
-    image = image.astype(np.float32)
-    found = layer(image)
-    kernel, bias = layer.get_weights()
-    kernel = kernel.reshape(size, size, 3, 4)
-    expected = tf.nn.relu(tf.nn.conv2d(image, kernel, stride, 'VALID') + bias)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ('shape', 'count', 'width'),
-    [
-        # 10 → 8 → 6, and 9 → 7 → 5.
-        ((10, 9, 3), 2, 6 * 5 * 5),
-        # 84 → 20 → 9 → 7, as for Atari.
-        ((84, 84, 4), 3, 7 * 7 * 6),
-        ((84, 84, 4), 4, 5 * 5 * 7),
-    ],
-)
-def test_images_are_made_smaller_the_larger_they_are(shape, count, width):
-    space = gym.spaces.Box(0, 255, shape, np.uint8)
-    encoder = layers.Encoder(space, list(range(4, 4 + count)))
-    assert encoder(tf.zeros((2, *shape), tf.uint8)).shape == (2, width)
-
-
-@pytest.mark.parametrize(
-    'shape', [(100,), (9, 9), (4, 9, 3), (9, 4, 3)], ids=str
-)
-def test_what_is_no_image_or_too_small_is_flattened(shape):
-    space = gym.spaces.Box(0, 255, shape, np.uint8)
-    with pytest.raises(errors.ConfigError, match='images of bytes'):
-        networks.convolutional_categorical(
-            space, gym.spaces.Discrete(3), configs.ppo()
-        )
-    bytes_ = np.random.default_rng(0).integers(0, 256, (2, *shape), np.uint8)
-    found = layers.Encoder(space, [16, 32])(tf.constant(bytes_))
-    np.testing.assert_allclose(found, bytes_.reshape(2, -1) / 255, rtol=1e-6)
-
-
 IMAGE = gym.spaces.Box(0, 255, (6, 5, 2), np.uint8)
 
 
-@pytest.mark.parametrize('prefix', ['feed_forward', 'recurrent'])
-def test_image_within_a_dict_goes_through_convolutions(prefix):
+@pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
+@pytest.mark.parametrize('shared', [False, True])
+def test_image_within_a_dict_goes_through_convolutions(network, shared):
     space = gym.spaces.Dict(
         image=IMAGE, vector=BOX, choice=gym.spaces.Discrete(3)
     )
-    made = networks.define(
-        space, CHOICE, config(network=f'{prefix}_categorical')
-    )
-    assert apply(made.policy, zeros(space)).shape == (BATCH, 3)
-    shapes = [list(w.shape) for w in made.policy.trainable_variables]
+    settings = config(network=network, shared_encoder=shared)
+    made = networks.define(space, CHOICE, settings)
+    assert (made.encoder is not None) == shared
+    inputs = zeros(space)
+    first = made.encoder or made.policy
+    if shared:
+        inputs = made.encoder(inputs)
+        assert inputs.shape == (BATCH, 3 + 2 * 1 * 32 + 2)
+    assert apply(made.policy, inputs).shape == (BATCH, 3)
+    shapes = [list(w.shape) for w in first.trainable_variables]
     # Two convolutions, 6 → 4 → 2 and 5 → 3 → 1, and what they leave beside
     # the one-hot choice and the vector.
     assert shapes[:4] == [[3 * 3 * 2, 16], [16], [3 * 3 * 16, 32], [32]]
-    assert shapes[4] == [3 + 2 * 1 * 32 + 2, 8]
+    rest = made.policy.trainable_variables[0 if shared else 4]
+    assert list(rest.shape) == [3 + 2 * 1 * 32 + 2, 8]
 
 
 def test_leaves_are_encoded_each_on_its_own_and_joined():
     space = gym.spaces.Dict(image=IMAGE, a=gym.spaces.Tuple([BOX, IMAGE]))
-    encoder = layers.Encoder(space, [4])
+    encoder = layers.Encoder(space, config(convolutions=[[4, 3, 1]]))
     rng = np.random.default_rng(0)
     images = tf.constant(rng.integers(0, 256, (2, 2, 6, 5, 2), np.uint8))
     vector = tf.ones((2, 2))
@@ -293,6 +242,26 @@ def test_leaves_are_encoded_each_on_its_own_and_joined():
     first, second = encoder._encoders[2], encoder._encoders[1]
     np.testing.assert_allclose(joined[:, 2:50], second(images[1]), rtol=1e-5)
     np.testing.assert_allclose(joined[:, 50:], first(images[0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize('shape', [(6, 5, 2), (2, 6, 5), (40, 40, 2)])
+def test_convolutions_are_those_of_numpy(shape):
+    space = gym.spaces.Box(0, 255, shape, np.uint8)
+    encoder = layers.Encoder(space, config(convolutions=[[4, 3, 1]]))
+    image = np.random.default_rng(0).integers(0, 256, (2, *shape), np.uint8)
+    found = encoder(tf.constant(image)).numpy()
+    kernel, bias = encoder.get_weights()
+    if shape[0] == 2:
+        image = np.moveaxis(image, 1, -1)
+    pixels, kernel = image / 255, kernel.reshape(3, 3, 2, 4)
+    height, width = (n - 2 for n in pixels.shape[1:3])
+    expected = np.zeros((2, height, width, 4)) + bias
+    for row in range(3):
+        for left in range(3):
+            part = pixels[:, row : row + height, left : left + width]
+            expected += part @ kernel[row, left]
+    expected = np.maximum(expected, 0).reshape(2, -1)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_each_piece_can_be_replaced():
@@ -350,12 +319,12 @@ SPACE = gym.spaces.Box(-1, 1, (3,), np.float32)
 def test_models_that_know_their_inputs_are_on_their_devices(function):
     settings = config(network=function)
     made = networks.define(SPACE, CHOICE, settings, devices.SECOND_DEVICE)
-    for network, device in zip(made, ('CPU:0', 'CPU:1'), strict=True):
+    for network, device in zip(made[:2], ('CPU:0', 'CPU:1'), strict=True):
         for weight in network.weights:
             assert weight.value.device.endswith(device)
     # They begin as they would on one device.
     one = networks.define(SPACE, CHOICE, settings)
-    for network, other in zip(made, one, strict=True):
+    for network, other in zip(made[:2], one[:2], strict=True):
         for mine, theirs in zip(
             network.get_weights(), other.get_weights(), strict=True
         ):

@@ -32,7 +32,7 @@ def config():
         ('num_workers=null', None),
         ('num_workers=', None),
         ('value_clip=1', 1.0),
-        ('network=recurrent_categorical', 'recurrent_categorical'),
+        ('network=recurrent', 'recurrent'),
     ],
 )
 def test_value_has_type_of_default(config, text, expected):
@@ -60,7 +60,7 @@ def test_value_has_type_of_default(config, text, expected):
         ('env_kwargs=[1]', 'names with their values, such as {size: 9}'),
         ('num_workers=two', 'a whole number from 1 to 10,000 or None'),
         ('kl_stop=much', 'a number above 0 or None, not '),
-        ('network=[64]', 'one of feed_forward_gaussian, '),
+        ('network=[64]', 'one of feed_forward, '),
     ],
 )
 def test_value_of_other_type_is_refused_with_what_is_expected(

@@ -52,7 +52,7 @@ def broken(*arguments):
     if LAST:
         raise KeyError('a bug in a network')
     from agents.scripts import networks
-    return networks.feed_forward_gaussian(*arguments)
+    return networks.feed_forward(*arguments)
 
 def buggy():
     return configs.pendulum().copy(network=broken)

@@ -8,7 +8,7 @@ from agents.algorithms.algorithm import Algorithm, Networks, Task
 from agents.parts.cloning import Cloner
 from agents.parts.expert import Expert
 from agents.tools.graph import random
-from agents.tools.graph.backend import compiled, tf
+from agents.tools.graph.backend import around_networks, tf
 
 
 class BehaviourCloning(Algorithm):
@@ -21,11 +21,12 @@ class BehaviourCloning(Algorithm):
         super().__init__()
         config = task.config
         self.policy = pieces.define_policy(networks, task)
+        self.convolutional = self.policy.convolutional
         self._expert = Expert(config, task.observ_space, task.action_space)
         self._cloner = Cloner(
             self.policy,
             self._expert,
-            pieces.define_optimizer(networks, task),
+            pieces.define_optimizer(self.policy.weights, task),
             config.clone_batch_size,
         )
         self._actor = Actor(self.policy, task.num_agents)
@@ -52,7 +53,7 @@ class BehaviourCloning(Algorithm):
     def transient(self) -> list[Any]:
         return [self._seed, self._actor, *self._expert.transient()]
 
-    @compiled
+    @around_networks
     def _update(self) -> dict[str, tf.Tensor]:
         count = self._config.clone_steps
         # Statistics of what is shown change once.

@@ -33,7 +33,7 @@ class Discriminator(tf.Module):
         self.normalizer = normalize.NormalizeObserv(
             visible, True, config.observ_clip, task.ranks
         )
-        self._encoder = layers.Encoder(visible, config.convolution_filters)
+        self._encoder = layers.Encoder(visible, config)
         self._flatten = layers.Flatten(task.action_space)
         self._network = keras.Sequential(
             [

@@ -12,7 +12,7 @@ from agents.parts.expert import Expert, Steps, given_action
 from agents.parts.record import Record
 from agents.tools import nested
 from agents.tools.graph import loops, random, state
-from agents.tools.graph.backend import compiled, tf
+from agents.tools.graph.backend import around_networks, tf
 
 # How much of what is known of the ends of episodes an update keeps.
 DECAY = 0.9
@@ -51,7 +51,7 @@ class GAIL(Wrapper):
         self.discriminator = Discriminator(task)
         self._cloner: Cloner | None = None
         if config.clone_steps:
-            optimizer = pieces.define_optimizer(networks, task)
+            optimizer = pieces.define_optimizer(self.policy.weights, task)
             self._cloner = Cloner(
                 self.policy, self.expert, optimizer, config.clone_batch_size
             )
@@ -92,7 +92,7 @@ class GAIL(Wrapper):
             *self.expert.transient(),
         ]
 
-    @compiled
+    @around_networks
     def _clone_once(self, cloner: Cloner) -> None:
         """Let the policy act as was shown, once, after the first update.
 

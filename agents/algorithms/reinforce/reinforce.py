@@ -24,7 +24,7 @@ class REINFORCE(OnPolicy):
         recurrent = sequences.is_recurrent(networks.value)
         sizes.require_minibatches(config, recurrent)
         policy = pieces.define_policy(networks, task)
-        optimizer = pieces.define_optimizer(networks, task)
+        optimizer = pieces.define_optimizer(policy.weights, task)
         critic = pieces.define_critic(
             networks, task, config.value_batch_size, config.value_epochs
         )

@@ -14,7 +14,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from agents.tools.graph import compile_cache
 
@@ -100,6 +101,40 @@ tf.config.optimizer.set_experimental_options({'disable_meta_optimizer': True})
 compiled = tf.function(jit_compile=True, autograph=False)
 
 
+def piece(function: Callable[..., Any], whole: bool = True) -> Any:
+    """Compile a piece of the graph that is being made.
+
+    The piece belongs to that graph, and goes with it: if it were shared by all
+    graphs of the process, it would keep alive whatever is used within it.
+
+    Args:
+        function: The piece.
+        whole: Whether to compile it at all.
+    """
+    return compiled(function) if whole and tf.inside_function() else function
+
+
+class around_networks:
+    """Compiles a method unless its object has an attribute `convolutional`.
+
+    This is where it is decided that convolutions are TensorFlow's own, which
+    take half the time of those that XLA makes for the processor. A program
+    cannot call them, so that what is around them is a plain graph, of which
+    pieces may be compiled.
+
+    Args:
+        method: The method.
+    """
+
+    def __init__(self, method: Callable[..., Any]):
+        self._compiled = compiled(method)
+        self._plain = tf.function(method, autograph=False)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        chosen = self._plain if instance.convolutional else self._compiled
+        return chosen.__get__(instance, owner)
+
+
 # Two devices, so that the policy and the value can be learnt side by side; see
 # `devices`. Not if TensorFlow is in use already.
 with contextlib.suppress(RuntimeError, ValueError):
@@ -109,4 +144,4 @@ with contextlib.suppress(RuntimeError, ValueError):
     )
 
 
-__all__ = ['compiled', 'keras', 'tf']
+__all__ = ['around_networks', 'compiled', 'keras', 'piece', 'tf']

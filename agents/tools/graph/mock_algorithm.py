@@ -12,10 +12,13 @@ class MockAlgorithm(tf.Module):
 
     Attributes:
         calls: A variable for each function.
+        convolutional: Whether there are convolutions in what it computes.
 
     Args:
         batch_env: The environments to act in.
     """
+
+    convolutional = False
 
     def __init__(self, batch_env: Any):
         super().__init__()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from agents.tools.graph.backend import compiled, tf
+from agents.tools.graph.backend import piece, tf
 from agents.tools.graph.episode_scores import EpisodeScores
 
 
@@ -31,8 +31,9 @@ def simulate(batch_env: Any, algo: Any, scores: EpisodeScores) -> tf.Tensor:
     Returns:
         Which episodes are over.
     """
-    act = _piece(functools.partial(_act, batch_env, algo))
-    record = _piece(functools.partial(_record, batch_env, algo, scores))
+    whole = not algo.convolutional
+    act = piece(functools.partial(_act, batch_env, algo), whole)
+    record = piece(functools.partial(_record, batch_env, algo, scores), whole)
     observ, action, prepared = act()
     batch_env.step(prepared)
     return record(observ, action)
@@ -75,7 +76,7 @@ def training(
     if updates is not None:
         return _one_program(batch_env, algo, scores, steps, updates)
 
-    @tf.function(autograph=False, jit_compile=batch_env.compiled)
+    @tf.function(autograph=False, jit_compile=can_compile(batch_env, algo))
     def simulate_rollout() -> dict:
         rollout(batch_env, algo, scores, steps)
         return scores.clear()
@@ -95,6 +96,11 @@ def training(
     return operation
 
 
+def can_compile(batch_env: Any, algo: Any) -> bool:
+    """Whether a function that simulates steps can be compiled as a whole."""
+    return batch_env.compiled and not algo.convolutional
+
+
 def _one_program(
     batch_env: Any,
     algo: Any,
@@ -111,7 +117,7 @@ def _one_program(
         metrics = update()
         return (sums + tf.stack([metrics[name] for name in names]),)
 
-    @tf.function(jit_compile=True, autograph=False)
+    @tf.function(jit_compile=can_compile(batch_env, algo), autograph=False)
     def several() -> tuple[tf.Tensor, dict]:
         sums = tf.zeros(len(names))
         # What cannot be learnt from is left as it is, to be told.
@@ -154,15 +160,6 @@ def evaluation(
         [tf.zeros(len(batch_env), bool)],
         parallel_iterations=1,
     )
-
-
-def _piece(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a piece of the graph that is being made.
-
-    The piece belongs to that graph, and goes with it: if it were shared by all
-    graphs of the process, it would keep alive whatever is used within it.
-    """
-    return compiled(function) if tf.inside_function() else function
 
 
 def _act(batch_env: Any, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:

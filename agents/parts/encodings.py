@@ -1,0 +1,239 @@
+"""What networks make of each leaf of an observation; needs no TensorFlow.
+
+An image of bytes goes through convolutions, anything else becomes a vector:
+numbers as they are, choices one-hot. The vectors of all leaves are joined.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from agents.tools import errors, nested, spaces
+
+
+class Filters(NamedTuple):
+    """A convolution: how many filters, of how many pixels, how far apart."""
+
+    number: int
+    size: int
+    stride: int
+
+
+class Preset(NamedTuple):
+    """Convolutions behind each other, and the dense layer behind them."""
+
+    filters: tuple[Filters, ...]
+    units: int | None
+
+
+# Convolutions by name. The first are those of Mnih et al. 2015, Human-level
+# control through deep reinforcement learning.
+PRESETS = {
+    'atari': Preset(
+        (Filters(32, 8, 4), Filters(64, 4, 2), Filters(64, 3, 1)), 512
+    ),
+    'small': Preset((Filters(16, 3, 1), Filters(32, 3, 1)), None),
+}
+
+# Pixels in height and width from which on images are made smaller at once.
+LARGE = 36
+
+# Leaves that are described.
+MOST_LINES = 6
+
+
+class Vector(NamedTuple):
+    """A leaf that becomes a vector.
+
+    Attributes:
+        width: How many numbers it has.
+        note: What somebody might have expected to happen to it.
+    """
+
+    width: int
+    note: str = ''
+
+
+class Image(NamedTuple):
+    """A leaf that goes through convolutions.
+
+    Attributes:
+        size: Height and width.
+        channels: How many numbers each pixel has.
+        order: Axes of the leaf as `[height, width, channel, ...]`.
+        filters: The convolutions.
+        units: Size of the dense layer behind them, or None.
+        sizes: Height and width of what each convolution leaves.
+    """
+
+    size: tuple[int, int]
+    channels: int
+    order: tuple[int, ...]
+    filters: tuple[Filters, ...]
+    units: int | None
+    sizes: list[tuple[int, int]]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether convolutions take most of the time."""
+        return max(self.size) >= LARGE
+
+    @property
+    def width(self) -> int:
+        """How many numbers come of it."""
+        if self.units is not None:
+            return self.units
+        return math.prod(self.sizes[-1]) * self.filters[-1].number
+
+
+def choose(space: gym.Space, config: Mapping[str, Any]) -> Vector | Image:
+    """Decide what becomes of a leaf of the observations.
+
+    Args:
+        space: Space of the leaf.
+        config: Settings.
+    """
+    width = spaces.width(space)
+    order = _pixel_order(space)
+    if order is None:
+        return Vector(width, _note(space))
+    shape = spaces.shape(space)
+    size = shape[order[0]], shape[order[1]]
+    channels = math.prod(shape) // math.prod(size)
+    filters, units = _choose_filters(size, config)
+    sizes = _sizes_after(size, filters)
+    if sizes:
+        return Image(size, channels, order, filters, units, sizes)
+    if config['convolutions'] is None:
+        return Vector(width, 'an image too small for convolutions')
+    raise errors.ConfigError(
+        f'convolutions={config["convolutions"]} are too many or too large for '
+        f'an image of {size[0]} × {size[1]} pixels. Choose others, or None to '
+        'have them chosen by its size.'
+    )
+
+
+def has_images(space: gym.Space, config: Mapping[str, Any]) -> bool:
+    """Whether a part of the observations goes through convolutions."""
+    found = [choose(leaf, config) for leaf in spaces.leaves(space)]
+    return any(isinstance(each, Image) for each in found)
+
+
+def has_large_images(space: gym.Space, config: Mapping[str, Any]) -> bool:
+    """Whether so much goes through convolutions that all cores are of use."""
+    found = [choose(leaf, config) for leaf in spaces.leaves(space)]
+    return any(isinstance(each, Image) and each.is_large for each in found)
+
+
+def shares_encoder(space: gym.Space, config: Mapping[str, Any]) -> bool:
+    """Whether the policy and the value see observations by one encoder."""
+    # An algorithm that learns them apart has no such setting.
+    shared = config.get('shared_encoder', False)
+    return has_images(space, config) if shared is None else shared
+
+
+def describe(space: gym.Space, config: Mapping[str, Any]) -> list[str]:
+    """Say in a line for each leaf what becomes of it."""
+    names = nested.names(spaces.specs(space))
+    pairs = zip(names, spaces.leaves(space), strict=True)
+    lines = [
+        f'{name}: {_describe(leaf, config)}'
+        if name
+        else _describe(leaf, config)
+        for name, leaf in pairs
+    ]
+    if len(lines) <= MOST_LINES:
+        return lines
+    return [*lines[:MOST_LINES], f'and {len(lines) - MOST_LINES} more']
+
+
+def _describe(space: gym.Space, config: Mapping[str, Any]) -> str:
+    found = choose(space, config)
+    if isinstance(found, Vector):
+        note = f' ({found.note})' if found.note else ''
+        return f'{_describe_shape(space)} → {found.width:,} numbers{note}'
+    height, width = found.size
+    layers = ', '.join(
+        f'{number} filters {size}×{size}/{stride}'
+        for number, size, stride in found.filters
+    )
+    end = f'{found.units} units' if found.units else f'{found.width:,} numbers'
+    return (
+        f'image of {height} × {width} pixels, {found.channels} channels → '
+        f'{layers} → {end}'
+    )
+
+
+def _describe_shape(space: gym.Space) -> str:
+    if isinstance(space, gym.spaces.Discrete):
+        return f'one of {space.n}'
+    kind = 'bytes' if space.dtype == 'uint8' else 'numbers'
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        kind = 'choices'
+    shape = ' × '.join(map(str, spaces.shape(space))) or '1'
+    return f'{shape} {kind}'
+
+
+def _pixel_order(space: gym.Space) -> tuple[int, ...] | None:
+    """Axes of an image with its height and width first; None if it is none.
+
+    Two axes of three are equal in most images; the third one counts channels,
+    or frames that are stacked. Where all differ, it is the shorter one of the
+    first and the last. Of four axes, the first counts frames.
+    """
+    if not isinstance(space, gym.spaces.Box) or space.dtype != 'uint8':
+        return None
+    shape = spaces.shape(space)
+    if len(shape) == 2:
+        return 0, 1
+    if len(shape) not in (3, 4):
+        return None
+    stacked = range(len(shape) - 3)
+    first, middle, last = shape[-3:]
+    if middle == last != first:
+        leading = True
+    elif first == middle:
+        leading = False
+    else:
+        leading = first < last
+    height = len(stacked) + leading
+    channel = len(stacked) + (0 if leading else 2)
+    return (height, height + 1, *stacked, channel)
+
+
+def _choose_filters(
+    size: tuple[int, int], config: Mapping[str, Any]
+) -> tuple[tuple[Filters, ...], int | None]:
+    chosen = config['convolutions']
+    if chosen is None:
+        chosen = 'atari' if min(size) >= LARGE else 'small'
+    if isinstance(chosen, str):
+        filters, units = PRESETS[chosen]
+    else:
+        filters, units = tuple(Filters(*each) for each in chosen), None
+    given = config['image_units']
+    return filters, units if given is None else given
+
+
+def _sizes_after(
+    size: tuple[int, int], filters: Sequence[Filters]
+) -> list[tuple[int, int]]:
+    """Height and width after each convolution, empty if one does not fit."""
+    sizes = []
+    for each in filters:
+        if min(size) < each.size:
+            return []
+        height, width = ((n - each.size) // each.stride + 1 for n in size)
+        size = height, width
+        sizes.append(size)
+    return sizes
+
+
+def _note(space: gym.Space) -> str:
+    """Tell what looks like an image and is not treated as one."""
+    shape = spaces.shape(space)
+    if len(shape) < 3 or not isinstance(space, gym.spaces.Box):
+        return ''
+    return 'flattened; images for convolutions are of bytes, uint8'
