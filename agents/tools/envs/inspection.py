@@ -1,0 +1,481 @@
+"""Looks an environment over, by random actions, as a training would use it.
+
+report = inspection.inspect(lambda: gym.make('CartPole-v1'))
+for breach in report.breaches:
+    print(breach.text, breach.step)
+"""
+
+import copy
+import dataclasses
+import pathlib
+import re
+import sysconfig
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import errors, spaces
+from agents.tools.envs import comparison, contract, random_actions
+from agents.tools.envs.contract import Complaint
+from agents.tools.envs.ranges import Range
+
+# After so many errors that an environment raised, it is not asked again.
+MOST_ERRORS = 5
+
+# Steps of which two environments with the same seed are compared.
+COMPARED_STEPS = 300
+
+# Steps between two reports of the progress.
+PROGRESS_STEPS = 100
+
+# Where the code of others is; of an error, the frames elsewhere are told.
+FOREIGN = tuple(
+    str(pathlib.Path(place).resolve())
+    for place in (
+        sysconfig.get_path('purelib'),
+        sysconfig.get_path('platlib'),
+        sysconfig.get_path('stdlib'),
+        pathlib.Path(__file__).parents[1],
+        pathlib.Path(__file__).parents[2] / 'scripts',
+    )
+)
+MOST_FRAMES = 4
+
+# What libraries say to those who write them.
+FOR_DEVELOPERS = (
+    DeprecationWarning,
+    PendingDeprecationWarning,
+    ImportWarning,
+    ResourceWarning,
+)
+
+
+@dataclasses.dataclass
+class Breach:
+    """Something that breaks the contract, and where it did first.
+
+    Attributes:
+        kind: What it is about.
+        text: What is wrong, and what was expected.
+        ends: Whether a training ends by it.
+        step: Steps of the inspection until then, beginning with one; zero
+            before any.
+        episode: The episode, beginning with one; zero if none was begun.
+        count: How often there was something wrong of this kind.
+        frames: For an error, the lines of the environment that raised it.
+    """
+
+    kind: str
+    text: str
+    ends: bool
+    step: int
+    episode: int
+    count: int = 1
+    frames: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Report:
+    """What an inspection found.
+
+    Attributes:
+        observation_space: Space of the observations, None if there was none.
+        action_space: Space of the actions, None if there was none.
+        breaches: What breaks the contract, the first of each kind.
+        steps: How many steps were taken.
+        observ: Ranges of the leaves of observations, in the order of `nested`.
+        reward: Range of the rewards.
+        scores: Scores of the episodes that ended.
+        lengths: Their numbers of steps.
+        terminated: How many of them were terminated.
+        truncated: How many of them the environment truncated.
+        cut: How many were as long as allowed and had not ended.
+        starts_differ: Whether there were different first observations.
+        step_seconds: How long steps took.
+        reset_seconds: How long resets took.
+        masked: Where masks of actions were found, in 'observation' or 'info'.
+        possible: The share of choices that they allowed.
+        render_modes: The ways to be seen that it declares.
+        repeated: For how many steps another environment with the same seed and
+            the same actions did the same, None if that was not found out.
+        warnings: What it warned of.
+    """
+
+    observation_space: gym.Space | None = None
+    action_space: gym.Space | None = None
+    breaches: list[Breach] = dataclasses.field(default_factory=list)
+    steps: int = 0
+    observ: list[Range] = dataclasses.field(default_factory=list)
+    reward: Range = dataclasses.field(default_factory=Range)
+    scores: list[float] = dataclasses.field(default_factory=list)
+    lengths: list[int] = dataclasses.field(default_factory=list)
+    terminated: int = 0
+    truncated: int = 0
+    cut: int = 0
+    starts_differ: bool = False
+    step_seconds: list[float] = dataclasses.field(default_factory=list)
+    reset_seconds: list[float] = dataclasses.field(default_factory=list)
+    masked: str = ''
+    possible: list[float] = dataclasses.field(default_factory=list)
+    render_modes: list[str] = dataclasses.field(default_factory=list)
+    repeated: int | None = None
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+
+def inspect(
+    make: Callable[[], gym.Env],
+    steps: int = 2000,
+    seed: int = 0,
+    limit: int = 1000,
+    progress: Callable[[int], None] = lambda step: None,
+) -> Report:
+    """Step an environment with random actions and see what it does.
+
+    Args:
+        make: Function that makes an environment, which truncates no episode
+            from outside.
+        steps: How many steps to take.
+        seed: Seed of the environment and of the actions.
+        limit: The length at which episodes are cut.
+        progress: Called with the number of steps now and then.
+    """
+    inspection = _Inspection(make, seed, limit, progress)
+    with warnings.catch_warnings():
+        warnings.simplefilter('default')
+        for kind in FOR_DEVELOPERS:
+            warnings.simplefilter('ignore', kind)
+        warnings.showwarning = inspection.warn
+        if inspection.open():
+            inspection.run(steps)
+            inspection.close()
+            if not inspection.failed:
+                inspection.repeat(min(steps, COMPARED_STEPS))
+    return inspection.report
+
+
+class _Failed(Exception):
+    """The environment cannot be asked any more."""
+
+
+class _Inspection:
+    """What `inspect` does, step by step."""
+
+    def __init__(
+        self,
+        make: Callable[[], gym.Env],
+        seed: int,
+        limit: int,
+        progress: Callable[[int], None],
+    ):
+        self.report = Report()
+        self.failed = False
+        self._make = make
+        self._seed = seed
+        self._limit = limit
+        self._progress = progress
+        self._breaches: dict[str, Breach] = {}
+        self._arguments = ['seed', 'options']
+        self._errors = 0
+        self._episode = 0
+        self._last: tuple[Any, Any] | None = None
+        self._first: Any = None
+
+    def warn(self, message: Any, *_: Any, **__: Any) -> None:
+        """Keep what somebody warns of."""
+        text = re.sub(r'\x1b\[\d*m', '', f'{message}').removeprefix('WARN: ')
+        if text not in self.report.warnings:
+            self.report.warnings.append(text)
+
+    def open(self) -> bool:
+        """Make the environment; returns whether it can be stepped."""
+        try:
+            self._env = self._make()
+        except errors.EnvError:
+            raise
+        except Exception as error:
+            self._raised('making', 'it cannot be made', error)
+            return False
+        if not isinstance(self._env, gym.Env):
+            kind = type(self._env)
+            self._complain(
+                'making',
+                'it should be a gymnasium.Env, not a '
+                f'{kind.__module__}.{kind.__qualname__}',
+            )
+            return False
+        try:
+            observ_space = self._env.observation_space
+            action_space = self._env.action_space
+            self.report.observation_space = observ_space
+            self.report.action_space = action_space
+            spaces.require_supported(observ_space, action_space)
+        except errors.EnvError as error:
+            self._complain('spaces', f'{error}')
+            return False
+        except Exception as error:
+            self._raised('spaces', 'it has no spaces', error)
+            return False
+        self._require_render_modes()
+        self._contract = contract.Contract(self._env)
+        self._actions = random_actions.RandomActions(action_space, self._seed)
+        self.report.observ = [
+            Range(leaf.shape or ()) for leaf in spaces.leaves(observ_space)
+        ]
+        return True
+
+    def run(self, steps: int) -> None:
+        """Step it with random actions, for some episodes."""
+        report = self.report
+        try:
+            observ, info = self._reset(self._seed)
+            for step in range(1, steps + 1):
+                report.steps = step
+                if step % PROGRESS_STEPS == 0:
+                    self._progress(step)
+                observ, info, over = self._step(observ, info)
+                if over:
+                    observ, info = self._reset(None)
+        except _Failed:
+            self.failed = True
+        report.masked = self._actions.masked
+        report.possible = self._actions.possible
+
+    def close(self) -> None:
+        try:
+            self._env.close()
+        except Exception as error:
+            self._raised('close', 'close raised', error)
+
+    def repeat(self, steps: int) -> None:
+        """See if the same seed and actions make another one do the same."""
+        try:
+            envs = [self._make(), self._make()]
+            spaces.require_equal(enumerate(envs))
+        except errors.EnvError as error:
+            self._complain('second', f'{error}')
+            return
+        except Exception as error:
+            self._raised('second', 'there cannot be two of it', error)
+            return
+        compared = comparison.Comparison(envs, self._seed, self._limit)
+        try:
+            difference = compared.run(steps)
+            if difference is None:
+                refused = compared.refuses_sampled()
+                if refused is not None:
+                    self._complain('action', refused, ends=False)
+        except Exception as error:
+            self._raised('second', 'the second one of it raised', error)
+            return
+        finally:
+            for env in envs:
+                env.close()
+        self.report.repeated = compared.steps
+        if difference is not None:
+            self.report.repeated = None
+            self._complain('seed', difference, ends=False)
+
+    def _reset(self, seed: int | None) -> tuple[Any, Any]:
+        self._episode += 1
+        self._score, self._length = 0.0, 0
+        result = self._ask_to_reset(seed)
+        if self._judge(self._contract.after_reset(result)):
+            raise _Failed
+        observ, info = result
+        self._keep(observ)
+        if self._episode == 1:
+            self._first = copy.deepcopy(observ)
+        elif comparison.first_difference(self._first, observ) is not None:
+            self.report.starts_differ = True
+        return observ, info
+
+    def _ask_to_reset(self, seed: int | None) -> Any:
+        """Call `reset`, with fewer arguments if it does not take them."""
+        while True:
+            values: dict[str, Any] = {'seed': seed, 'options': None}
+            arguments = {name: values[name] for name in self._arguments}
+            try:
+                started = time.perf_counter()
+                result = self._env.reset(**arguments)
+                self.report.reset_seconds.append(time.perf_counter() - started)
+                return result
+            except Exception as error:
+                unknown = contract.unexpected_argument(error, self._arguments)
+                if unknown is None:
+                    doing = f'reset raised, given the seed {seed}'
+                    self._raised('reset', doing, error)
+                    raise _Failed from None
+            self._arguments.remove(unknown)
+            self._complain(
+                f'argument {unknown}',
+                f'reset takes no argument {unknown!r}; it should be '
+                'reset(self, *, seed=None, options=None)',
+                ends=unknown == 'seed',
+            )
+
+    def _step(self, observ: Any, info: Any) -> tuple[Any, Any, bool]:
+        report = self.report
+        action = self._sample(observ, info)
+        started = time.perf_counter()
+        try:
+            result = self._env.step(action)
+        except Exception as error:
+            doing = f'step raised, given the action {action}'
+            self._raised('error', doing, error)
+            self._errors += 1
+            if self._errors == MOST_ERRORS:
+                raise _Failed from None
+            return *self._reset(None), False
+        report.step_seconds.append(time.perf_counter() - started)
+        if self._judge(self._contract.after_step(result)):
+            raise _Failed
+        observ, reward, terminated, truncated, info = result
+        self._keep(observ)
+        self._length += 1
+        with np.errstate(all='ignore'):
+            value = _number_or_nan(reward)
+            report.reward.add(value)
+        self._score += value
+        return observ, info, self._end(bool(terminated), bool(truncated))
+
+    def _end(self, terminated: bool, truncated: bool) -> bool:
+        """Count the episode if it is over; returns whether it is."""
+        report = self.report
+        cut = self._length >= self._limit
+        if not (terminated or truncated or cut):
+            return False
+        report.scores.append(self._score)
+        report.lengths.append(self._length)
+        if terminated:
+            report.terminated += 1
+        elif truncated:
+            report.truncated += 1
+        else:
+            report.cut += 1
+        return True
+
+    def _sample(self, observ: Any, info: Any) -> Any:
+        space = self._env.action_space
+        try:
+            action = self._actions.sample(observ, info)
+        except errors.EnvError as error:
+            self._complain('mask', f'{error}')
+            action = self._actions.sample(None, None)
+        return random_actions.as_given(space, action)
+
+    def _judge(self, complaints: Iterable[Complaint]) -> bool:
+        """Note complaints; returns whether nothing can be made of a result."""
+        useless = False
+        self._sound = True
+        for complaint in complaints:
+            self._complain(complaint.kind, complaint.text, complaint.ends)
+            useless |= complaint.useless
+            self._sound &= complaint.kind != 'observation'
+        return useless
+
+    def _keep(self, observ: Any) -> None:
+        """Measure an observation, and see whether the last one has changed."""
+        if self._last is not None:
+            before, then = self._last
+            changed = comparison.first_difference(then, before)
+            if changed is not None:
+                self._complain(
+                    'changed',
+                    f'the observation before was written to: observation'
+                    f'{changed} by now. Return a copy of the array',
+                    ends=False,
+                )
+        self._last = None
+        if not self._sound:
+            return
+        self._last = observ, copy.deepcopy(observ)
+        space = self._env.observation_space
+        for leaf, seen in zip(
+            _flatten(space, observ), self.report.observ, strict=True
+        ):
+            seen.add(leaf)
+
+    def _require_render_modes(self) -> None:
+        metadata = getattr(self._env, 'metadata', None) or {}
+        modes = metadata.get('render_modes')
+        if not isinstance(modes, (list, tuple)):
+            old = 'render.modes' in metadata
+            what = "'render.modes', as before Gymnasium 0.26" if old else 'none'
+            self._complain(
+                'render',
+                "metadata should have a list 'render_modes', but has "
+                f'{what if modes is None else repr(modes)}',
+                ends=False,
+            )
+            return
+        self.report.render_modes = list(modes)
+
+    def _raised(self, kind: str, doing: str, error: Exception) -> None:
+        text = f'{doing}: {type(error).__name__}: {error}'
+        self._complain(kind, text, frames=_frames(error))
+
+    def _complain(
+        self,
+        kind: str,
+        text: str,
+        ends: bool = True,
+        frames: Iterable[str] = (),
+    ) -> None:
+        if kind in self._breaches:
+            self._breaches[kind].count += 1
+            return
+        place = self.report.steps, self._episode
+        self._breaches[kind] = Breach(
+            kind, text.rstrip('.'), ends, *place, frames=list(frames)
+        )
+        self.report.breaches.append(self._breaches[kind])
+
+
+def _flatten(space: gym.Space, observ: Any) -> list[Any]:
+    """The leaves of an observation that fits its space."""
+    match space:
+        case gym.spaces.Dict():
+            return [
+                leaf
+                for key in sorted(space.spaces)
+                for leaf in _flatten(space[key], observ[key])
+            ]
+        case gym.spaces.Tuple():
+            return [
+                leaf
+                for part, value in zip(space, observ, strict=True)
+                for leaf in _flatten(part, value)
+            ]
+    return [observ]
+
+
+def _number_or_nan(reward: Any) -> float:
+    try:
+        return float(reward)
+    except Exception:
+        return float('nan')
+
+
+def _frames(error: Exception) -> list[str]:
+    """The last lines of an environment's own that led to an error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [
+        frame
+        for frame in frames
+        if not str(pathlib.Path(frame.filename).resolve()).startswith(FOREIGN)
+    ]
+    return [
+        f'{_shown(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}'
+        for frame in (own or frames[-1:])[-MOST_FRAMES:]
+    ]
+
+
+def _shown(filename: str) -> str:
+    """A path as short as it can be told from here."""
+    path, here = pathlib.Path(filename), pathlib.Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
