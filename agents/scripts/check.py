@@ -61,10 +61,8 @@ LARGE = 10.0
 
 # What to do about breaches that do not tell by themselves.
 REMEDIES = {
-    'bounds': [
-        "Correct the space, or let observ_bounds='clip' move them to a bound."
-    ],
-    'type': ['It is converted at every step.'],
+    'bounds': "Correct the space, or clip them by observ_bounds='clip'.",
+    'type': 'It is converted at every step.',
 }
 
 
@@ -167,7 +165,8 @@ def _require_single(config: AttrDict) -> None:
 def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
     """Topics and what there is to tell of each; lists are lines as they are."""
     report, config = found.report, found.config
-    yield 'env', f'{_name(config)}, {report.steps:,} steps of random actions'
+    taken = f', {report.steps:,} steps of random actions'
+    yield 'env', f'{_name(config)}{taken if report.steps else ""}'
     if report.steps:
         yield 'observ', _list_leaves(report, config)
         yield 'actions', _describe_actions(report)
@@ -181,9 +180,9 @@ def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
         yield 'video', _describe_video(report)
     for text in report.warnings:
         yield 'warning', text
-    for breach in report.breaches:
+    for breach in sorted(report.breaches, key=lambda each: not each.ends):
         yield 'error' if breach.ends else 'wrong', _describe_breach(breach)
-        yield '', [_place(breach), *breach.frames]
+        yield '', [f'  {frame}' for frame in breach.frames]
     if any(breach.ends for breach in report.breaches):
         yield 'train', 'not as it is; a training would end by an error above'
         return
@@ -256,13 +255,17 @@ def _remark(name: str, space: gym.Space, seen: Range, config: AttrDict) -> str:
     constant, size = len(seen.constant), math.prod(spaces.shape(space))
     if constant == size:
         return 'never changes'
-    box = isinstance(space, gym.spaces.Box)
-    if box and space.dtype != np.uint8 and len(spaces.shape(space)) == 3:
+    numbers = isinstance(space, gym.spaces.Box) and space.dtype != np.uint8
+    if numbers and len(spaces.shape(space)) == 3:
         return 'if an image, make it uint8'
-    far = max(abs(seen.mean), seen.deviation) > LARGE
-    if box and space.dtype != np.uint8 and far and not config.normalize_observ:
+    if numbers and _is_large(seen) and not config.normalize_observ:
         return 'large; set normalize_observ=true'
     return f'{constant} of {size} never change' if constant else ''
+
+
+def _is_large(seen: Range) -> bool:
+    """Whether numbers had better be normalized."""
+    return max(abs(seen.mean), seen.deviation) > LARGE
 
 
 def _describe_actions(report: Report) -> str:
@@ -284,17 +287,17 @@ def _describe_rewards(reward: Range, config: AttrDict) -> str:
     if not reward.count:
         return 'no number'
     if reward.least == reward.most:
-        always = f'always {_number(reward.most)}'
-        met = '; random actions meet no reward, learning may take long'
-        return always if reward.most else f'{always}{met}'
-    text = (
-        f'{_number(reward.least)} to {_number(reward.most)}, mean '
-        f'{_number(reward.mean)}, std {_number(reward.deviation)}'
-    )
-    if reward.zeros:
-        text += f', {reward.zeros / reward.count:.1%} of them 0'
-    large = max(abs(reward.mean), reward.deviation) > LARGE
-    if large and not config.normalize_reward:
+        text = f'always {_number(reward.most)}'
+        if not reward.most:
+            text += '; random actions meet no reward, learning may take long'
+    else:
+        text = (
+            f'{_number(reward.least)} to {_number(reward.most)}, mean '
+            f'{_number(reward.mean)}, std {_number(reward.deviation)}'
+        )
+        if reward.zeros:
+            text += f', {reward.zeros / reward.count:.1%} of them 0'
+    if _is_large(reward) and not config.normalize_reward:
         text += '; large, set normalize_reward=true'
     return text
 
@@ -345,18 +348,18 @@ def _describe_video(report: Report) -> str:
 
 
 def _describe_breach(breach: Breach) -> str:
-    text = f'{breach.text[0].upper()}{breach.text[1:]}'
-    if not text.endswith(('.', '?', '!')):
-        text += '.'
-    return ' '.join([text, *REMEDIES.get(breach.kind, [])])
+    end = '' if breach.text.endswith(('.', '?', '!')) else '.'
+    remedy = REMEDIES.get(breach.kind, '')
+    return f'{_place(breach)}{breach.text}{end} {remedy}'.rstrip()
 
 
 def _place(breach: Breach) -> str:
+    """Where it happened first, to go on with what did."""
     if not breach.episode:
-        return 'before the first episode'
-    times = f', {breach.count:,} times in all' if breach.count > 1 else ''
-    first = 'first ' if breach.count > 1 else ''
-    return f'{first}at step {breach.step:,}, episode {breach.episode:,}{times}'
+        return ''
+    at = f'step {breach.step:,}' if breach.step else 'reset'
+    times = f' ({breach.count:,} times)' if breach.count > 1 else ''
+    return f'{at} of episode {breach.episode:,}{times}: '
 
 
 def _list_network(report: Report, config: AttrDict) -> list[str]:
@@ -364,7 +367,10 @@ def _list_network(report: Report, config: AttrDict) -> list[str]:
     arguments = report.observation_space, report.action_space, config
     name = 'agents.scripts.encodings'
     if importlib.util.find_spec(name):
-        return importlib.import_module(name).describe(*arguments)
+        try:
+            return importlib.import_module(name).describe(*arguments)
+        except errors.UserError as error:
+            return [f'{error}']
     box = isinstance(report.action_space, gym.spaces.Box)
     network = config.network or (
         'feed_forward_gaussian' if box else 'feed_forward_categorical'

@@ -20,10 +20,15 @@ class Comparison:
         envs: The environments.
         seed: Seed of both.
         limit: The length at which episodes are cut.
+
+    Attributes:
+        steps: How many steps they have taken.
+        episode: The episode they are in, from one.
+        step: The step of it, from one.
     """
 
     def __init__(self, envs: list[gym.Env], seed: int, limit: int):
-        self.steps = 0
+        self.steps, self.episode, self.step = 0, 0, 0
         self._envs = envs
         self._seed = seed
         self._limit = limit
@@ -36,21 +41,18 @@ class Comparison:
         """
         limit = min(self._limit, max(1, steps // 2))
         results = self._reset(self._seed)
-        episode, length = 1, 0
         while True:
             for name, *values in zip(COMPARED, *results):
                 found = first_difference(*values)
                 if found is not None:
-                    return self._describe(f'{name}{found}', episode)
+                    return self._describe(f'{name}{found}')
             if self.steps == steps:
                 return None
-            if length and (length == limit or any(results[0][2:])):
+            over = any(results[0][2:])
+            if self.step and (over or self.step == limit):
                 results = self._reset(None)
-                episode, length = episode + 1, 0
-                continue
-            results = self._step()
-            self.steps += 1
-            length += 1
+            else:
+                results = self._step()
 
     def refuses_sampled(self) -> str | None:
         """Say if an action is refused in the type in which it is sampled."""
@@ -78,12 +80,14 @@ class Comparison:
                 if contract.unexpected_argument(error, arguments) is None:
                     raise
                 results.append(env.reset())
+        self.episode, self.step = self.episode + 1, 0
         self._observ, self._info = results[0]
         return [result[:-1] for result in results]
 
     def _step(self) -> list[tuple]:
         action = self._sample()
         results = [env.step(copy.copy(action)) for env in self._envs]
+        self.steps, self.step = self.steps + 1, self.step + 1
         self._observ, *_, self._info = results[0]
         return [result[:-1] for result in results]
 
@@ -94,16 +98,13 @@ class Comparison:
             action = self._actions.sample(None, None)
         return random_actions.as_given(self._envs[0].action_space, action)
 
-    def _describe(self, difference: str, episode: int) -> str:
-        text = (
-            'the same seed and actions did not give the same: the '
-            f'{difference}, after {self.steps} steps, in episode {episode}'
-        )
-        remedy = 'all that is random should be drawn from self.np_random'
+    def _describe(self, difference: str) -> str:
+        text = f'the same seed and actions do not repeat: {difference}'
+        remedy = 'All that is random should be drawn from self.np_random'
         seeded = getattr(self._envs[0].unwrapped, '_np_random_seed', None)
         if seeded != self._seed:
-            remedy = f'reset should call super().reset(seed=seed); {remedy}'
-        return f'{text}; {remedy}'
+            remedy = f'reset should call super().reset(seed=seed). {remedy}'
+        return f'{text}. {remedy}'
 
 
 def first_difference(one: Any, other: Any, path: str = '') -> str | None:
@@ -141,4 +142,4 @@ def _first_different_number(
         different &= ~(np.isnan(one) & np.isnan(other))
     place = tuple(int(index) for index in np.argwhere(different)[0])
     where = f'{path}[{", ".join(map(str, place))}]' if place else path
-    return f'{where} is {one[place]} and {other[place]}'
+    return f'{where} is {one[place]!s} and {other[place]!s}'

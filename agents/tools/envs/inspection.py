@@ -5,6 +5,7 @@ for breach in report.breaches:
     print(breach.text, breach.step)
 """
 
+import contextlib
 import copy
 import dataclasses
 import pathlib
@@ -33,16 +34,15 @@ COMPARED_STEPS = 300
 # Steps between two reports of the progress.
 PROGRESS_STEPS = 100
 
-# Where the code of others is; of an error, the frames elsewhere are told.
-FOREIGN = tuple(
-    str(pathlib.Path(place).resolve())
-    for place in (
-        sysconfig.get_path('purelib'),
-        sysconfig.get_path('platlib'),
-        sysconfig.get_path('stdlib'),
-        pathlib.Path(__file__).parents[1],
-        pathlib.Path(__file__).parents[2] / 'scripts',
-    )
+# Where code is that is not the environment's. What called it is of no interest
+# when it raises, and what it called only if it is from there as well.
+OURS = tuple(
+    str(pathlib.Path(__file__).parents[depth].resolve() / name)
+    for depth, name in ((1, ''), (2, 'scripts'))
+)
+OTHERS = tuple(
+    str(pathlib.Path(sysconfig.get_path(kind)).resolve())
+    for kind in ('purelib', 'platlib', 'stdlib')
 )
 MOST_FRAMES = 4
 
@@ -63,9 +63,8 @@ class Breach:
         kind: What it is about.
         text: What is wrong, and what was expected.
         ends: Whether a training ends by it.
-        step: Steps of the inspection until then, beginning with one; zero
-            before any.
-        episode: The episode, beginning with one; zero if none was begun.
+        episode: The episode it happened in, from one; zero before any.
+        step: The step of it, from one; zero for its reset.
         count: How often there was something wrong of this kind.
         frames: For an error, the lines of the environment that raised it.
     """
@@ -73,8 +72,8 @@ class Breach:
     kind: str
     text: str
     ends: bool
-    step: int
     episode: int
+    step: int
     count: int = 1
     frames: list[str] = dataclasses.field(default_factory=list)
 
@@ -181,7 +180,7 @@ class _Inspection:
         self._breaches: dict[str, Breach] = {}
         self._arguments = ['seed', 'options']
         self._errors = 0
-        self._episode = 0
+        self._episode, self._step_number, self._score = 0, 0, 0.0
         self._last: tuple[Any, Any] | None = None
         self._first: Any = None
 
@@ -253,36 +252,37 @@ class _Inspection:
 
     def repeat(self, steps: int) -> None:
         """See if the same seed and actions make another one do the same."""
-        try:
-            envs = [self._make(), self._make()]
-            spaces.require_equal(enumerate(envs))
-        except errors.EnvError as error:
-            self._complain('second', f'{error}')
-            return
-        except Exception as error:
-            self._raised('second', 'there cannot be two of it', error)
-            return
-        compared = comparison.Comparison(envs, self._seed, self._limit)
-        try:
-            difference = compared.run(steps)
-            if difference is None:
-                refused = compared.refuses_sampled()
-                if refused is not None:
-                    self._complain('action', refused, ends=False)
-        except Exception as error:
-            self._raised('second', 'the second one of it raised', error)
-            return
-        finally:
-            for env in envs:
-                env.close()
-        self.report.repeated = compared.steps
-        if difference is not None:
-            self.report.repeated = None
+        with contextlib.ExitStack() as stack:
+            try:
+                envs = [self._make_another(stack) for _ in range(2)]
+                spaces.require_equal(enumerate(envs))
+                compared = comparison.Comparison(envs, self._seed, self._limit)
+                difference = compared.run(steps)
+                refused = None if difference else compared.refuses_sampled()
+            except errors.EnvError as error:
+                self._complain('second', f'{error}')
+                return
+            except Exception as error:
+                doing = 'another one, made while there is one, raised'
+                self._raised('second', doing, error)
+                return
+        self._episode, self._step_number = compared.episode, compared.step
+        if difference is None:
+            self.report.repeated = compared.steps
+        else:
             self._complain('seed', difference, ends=False)
+        if refused is not None:
+            self._complain('action', refused, ends=False)
+
+    def _make_another(self, stack: contextlib.ExitStack) -> gym.Env:
+        """Make an environment that is closed with the stack."""
+        env = self._make()
+        stack.callback(_close, env)
+        return env
 
     def _reset(self, seed: int | None) -> tuple[Any, Any]:
         self._episode += 1
-        self._score, self._length = 0.0, 0
+        self._score, self._step_number = 0.0, 0
         result = self._ask_to_reset(seed)
         if self._judge(self._contract.after_reset(result)):
             raise _Failed
@@ -321,6 +321,7 @@ class _Inspection:
     def _step(self, observ: Any, info: Any) -> tuple[Any, Any, bool]:
         report = self.report
         action = self._sample(observ, info)
+        self._step_number += 1
         started = time.perf_counter()
         try:
             result = self._env.step(action)
@@ -336,7 +337,6 @@ class _Inspection:
             raise _Failed
         observ, reward, terminated, truncated, info = result
         self._keep(observ)
-        self._length += 1
         with np.errstate(all='ignore'):
             value = _number_or_nan(reward)
             report.reward.add(value)
@@ -346,11 +346,11 @@ class _Inspection:
     def _end(self, terminated: bool, truncated: bool) -> bool:
         """Count the episode if it is over; returns whether it is."""
         report = self.report
-        cut = self._length >= self._limit
+        cut = self._step_number >= self._limit
         if not (terminated or truncated or cut):
             return False
         report.scores.append(self._score)
-        report.lengths.append(self._length)
+        report.lengths.append(self._step_number)
         if terminated:
             report.terminated += 1
         elif truncated:
@@ -386,8 +386,8 @@ class _Inspection:
             if changed is not None:
                 self._complain(
                     'changed',
-                    f'the observation before was written to: observation'
-                    f'{changed} by now. Return a copy of the array',
+                    'an observation changes after it was returned: '
+                    f'observation{changed} later. Return a copy of the array',
                     ends=False,
                 )
         self._last = None
@@ -429,11 +429,17 @@ class _Inspection:
         if kind in self._breaches:
             self._breaches[kind].count += 1
             return
-        place = self.report.steps, self._episode
+        place = self._episode, self._step_number
         self._breaches[kind] = Breach(
             kind, text.rstrip('.'), ends, *place, frames=list(frames)
         )
         self.report.breaches.append(self._breaches[kind])
+
+
+def _close(env: gym.Env) -> None:
+    """Close an environment, of which errors have been told already."""
+    with contextlib.suppress(Exception):
+        env.close()
 
 
 def _flatten(space: gym.Space, observ: Any) -> list[Any]:
@@ -463,15 +469,15 @@ def _number_or_nan(reward: Any) -> float:
 
 def _frames(error: Exception) -> list[str]:
     """The last lines of an environment's own that led to an error."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        frame
-        for frame in frames
-        if not str(pathlib.Path(frame.filename).resolve()).startswith(FOREIGN)
+    frames = [
+        (str(pathlib.Path(frame.filename).resolve()), frame)
+        for frame in traceback.extract_tb(error.__traceback__)
     ]
+    frames = [pair for pair in frames if not pair[0].startswith(OURS)]
+    own = [pair for pair in frames if not pair[0].startswith(OTHERS)]
     return [
-        f'{_shown(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}'
-        for frame in (own or frames[-1:])[-MOST_FRAMES:]
+        f'{_shown(path)}:{frame.lineno} in {frame.name}: {frame.line}'
+        for path, frame in (own or frames[-1:])[-MOST_FRAMES:]
     ]
 
 
