@@ -48,7 +48,7 @@ class Comparison:
                     return self._describe(f'{name}{found}')
             if self.steps == steps:
                 return None
-            over = any(results[0][2:])
+            over = any(map(np.any, results[0][2:]))
             if self.step and (over or self.step == limit):
                 results = self._reset(None)
             else:

@@ -46,6 +46,9 @@ OTHERS = tuple(
 )
 MOST_FRAMES = 4
 
+# How long what is told of a breach may be.
+MOST_CHARACTERS = 400
+
 # What libraries say to those who write them.
 FOR_DEVELOPERS = (
     DeprecationWarning,
@@ -201,29 +204,20 @@ class _Inspection:
             return False
         if not isinstance(self._env, gym.Env):
             kind = type(self._env)
-            self._complain(
-                'making',
-                'it should be a gymnasium.Env, not a '
-                f'{kind.__module__}.{kind.__qualname__}',
-            )
+            what = f'{kind.__module__}.{kind.__qualname__}'
+            text = f'it should be a gymnasium.Env, not a {what}'
+            self._complain('making', text)
             return False
-        try:
-            observ_space = self._env.observation_space
-            action_space = self._env.action_space
-            self.report.observation_space = observ_space
-            self.report.action_space = action_space
-            spaces.require_supported(observ_space, action_space)
-        except errors.EnvError as error:
-            self._complain('spaces', f'{error}')
-            return False
-        except Exception as error:
-            self._raised('spaces', 'it has no spaces', error)
+        if not self._has_spaces():
             return False
         self._require_render_modes()
         self._contract = contract.Contract(self._env)
-        self._actions = random_actions.RandomActions(action_space, self._seed)
+        self._actions = random_actions.RandomActions(
+            self._env.action_space, self._seed
+        )
         self.report.observ = [
-            Range(leaf.shape or ()) for leaf in spaces.leaves(observ_space)
+            Range(leaf.shape or ())
+            for leaf in spaces.leaves(self._env.observation_space)
         ]
         return True
 
@@ -248,10 +242,12 @@ class _Inspection:
         try:
             self._env.close()
         except Exception as error:
+            self._leave_episode()
             self._raised('close', 'close raised', error)
 
     def repeat(self, steps: int) -> None:
         """See if the same seed and actions make another one do the same."""
+        self._leave_episode()
         with contextlib.ExitStack() as stack:
             try:
                 envs = [self._make_another(stack) for _ in range(2)]
@@ -266,19 +262,38 @@ class _Inspection:
                 doing = 'another one, made while there is one, raised'
                 self._raised('second', doing, error)
                 return
-        self._episode, self._step_number = compared.episode, compared.step
-        if difference is None:
-            self.report.repeated = compared.steps
-        else:
-            self._complain('seed', difference, ends=False)
         if refused is not None:
             self._complain('action', refused, ends=False)
+        if difference is None:
+            self.report.repeated = compared.steps
+            return
+        self._episode, self._step_number = compared.episode, compared.step
+        self._complain('seed', difference, ends=False)
+
+    def _leave_episode(self) -> None:
+        """What is wrong from now on is so in no episode."""
+        self._episode, self._step_number = 0, 0
 
     def _make_another(self, stack: contextlib.ExitStack) -> gym.Env:
         """Make an environment that is closed with the stack."""
         env = self._make()
         stack.callback(_close, env)
         return env
+
+    def _has_spaces(self) -> bool:
+        """Whether there are spaces that anybody could act in."""
+        report, env = self.report, self._env
+        try:
+            report.observation_space = env.observation_space
+            report.action_space = env.action_space
+            spaces.require_supported(env.observation_space, env.action_space)
+        except errors.EnvError as error:
+            self._complain('spaces', f'{error}')
+            return False
+        except Exception as error:
+            self._raised('spaces', 'it has no spaces', error)
+            return False
+        return True
 
     def _reset(self, seed: int | None) -> tuple[Any, Any]:
         self._episode += 1
@@ -288,9 +303,12 @@ class _Inspection:
             raise _Failed
         observ, info = result
         self._keep(observ)
-        if self._episode == 1:
-            self._first = copy.deepcopy(observ)
-        elif comparison.first_difference(self._first, observ) is not None:
+        if self._first is None:
+            self._first = copy.deepcopy(observ) if self._sound else None
+        elif (
+            self._sound
+            and comparison.first_difference(self._first, observ) is not None
+        ):
             self.report.starts_differ = True
         return observ, info
 
@@ -341,11 +359,12 @@ class _Inspection:
             value = _number_or_nan(reward)
             report.reward.add(value)
         self._score += value
-        return observ, info, self._end(bool(terminated), bool(truncated))
+        return observ, info, self._end(terminated, truncated)
 
-    def _end(self, terminated: bool, truncated: bool) -> bool:
+    def _end(self, terminated: Any, truncated: Any) -> bool:
         """Count the episode if it is over; returns whether it is."""
         report = self.report
+        terminated, truncated = np.any(terminated), np.any(truncated)
         cut = self._step_number >= self._limit
         if not (terminated or truncated or cut):
             return False
@@ -401,7 +420,8 @@ class _Inspection:
             seen.add(leaf)
 
     def _require_render_modes(self) -> None:
-        metadata = getattr(self._env, 'metadata', None) or {}
+        metadata = getattr(self._env, 'metadata', None)
+        metadata = metadata if isinstance(metadata, dict) else {}
         modes = metadata.get('render_modes')
         if not isinstance(modes, (list, tuple)):
             old = 'render.modes' in metadata
@@ -431,7 +451,11 @@ class _Inspection:
             return
         place = self._episode, self._step_number
         self._breaches[kind] = Breach(
-            kind, text.rstrip('.'), ends, *place, frames=list(frames)
+            kind,
+            errors.shorten(text.rstrip('.'), MOST_CHARACTERS),
+            ends,
+            *place,
+            frames=list(frames),
         )
         self.report.breaches.append(self._breaches[kind])
 

@@ -65,7 +65,9 @@ class RandomActions:
 
     def _as_vector(self, mask: Any) -> np.ndarray:
         parts = mask if isinstance(mask, (tuple, list)) else [mask]
-        flat = np.concatenate([np.ravel(part) for part in parts])
+        flat = np.concatenate(
+            [np.ravel(part) for part in parts] or [np.zeros(0)]
+        )
         if flat.shape != (sum(self._choices),):
             raise errors.EnvError(
                 f'the {MASK} of the {self.masked} should have '
