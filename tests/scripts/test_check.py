@@ -37,14 +37,14 @@ MAZE = """
 
         def step(self, action):
             self.time += 1
-            if self.fault == 'raise' and self.time == 3:
+            if self.fault in ('raise', 'both') and self.time == 3:
                 raise KeyError('wall')
             over = self.time == self.size
             return self.observe(), self.value, over, False, {}
 
         def observe(self):
             place = self.np_random.uniform(-1, 1, 2).astype(np.float32)
-            if self.fault == 'bounds':
+            if self.fault in ('bounds', 'both'):
                 place += 2
             return {'place': place + np.float32(self.far), 'door': 0}
 
@@ -149,6 +149,14 @@ def test_breach_is_told_with_what_to_do(run, file):
     assert said['wrong'].startswith(start)
     assert said['wrong'].endswith("clip them by observ_bounds='clip'.")
     assert 'train' in said  # As it would put up with that.
+    maze = f'--env={file}:Maze', '--set=env_kwargs={fault: bounds}'
+    for choice in ('clip', 'error'):
+        assert run(*maze, f'--set=observ_bounds={choice}')[1]['wrong']
+
+
+def test_what_ends_a_training_is_told_first(run, file):
+    _, said = run(f'--env={file}:Maze', '--set=env_kwargs={fault: both}')
+    assert [*said][-3:] == ['error', 'wrong', 'train']
 
 
 def test_error_is_told_with_its_lines(run, file):
