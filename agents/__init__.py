@@ -18,6 +18,7 @@ __getattr__, __dir__ = lazy.exports(
     {
         'train': 'scripts.train',
         'load': 'scripts.load',
+        'check': 'scripts.check',
         'configs': 'scripts.configs',
         'tools': 'tools',
         'parts': 'parts',

@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 import cloudpickle
 
@@ -20,7 +21,7 @@ def find_config(name: str) -> Callable[[], AttrDict]:
     """Find a function of `configs.py`, or of a file as `file.py:function`."""
     if ':' in name:
         file, _, function = name.rpartition(':')
-        return functools.partial(_call, _find_in_file(file, function), file)
+        return functools.partial(_call, find_in_file(file, function), file)
     known = list_configs()
     if name not in known:
         raise errors.ConfigError(
@@ -40,7 +41,8 @@ def list_configs() -> list[str]:
     ]
 
 
-def _find_in_file(file: str, name: str) -> Callable[[], AttrDict]:
+def find_in_file(file: str, name: str) -> Callable[..., Any]:
+    """Find a function, or a class, of a file that is executed for it."""
     path = pathlib.Path(file)
     if not path.exists():
         raise errors.ConfigError(

@@ -47,6 +47,9 @@ NO_VECTORS = (
     'one that is alone; num_agents of them are stepped in parallel.'
 )
 
+# What tells Gymnasium to truncate no episode.
+NO_LIMIT = -1
+
 # File descriptors that the rest of the program needs.
 OTHER_DESCRIPTORS = 100
 
@@ -55,23 +58,37 @@ TRAIN, EVAL, VIDEO = range(3)
 
 
 def constructor(
-    config: AttrDict, render_mode: str | None = None
+    config: AttrDict, render_mode: str | None = None, limited: bool = True
 ) -> Callable[[], gym.Env]:
     """A function that makes the environment of a configuration.
 
     Names are looked up here rather than in the worker, which knows nothing of
     what the user has registered.
+
+    Args:
+        config: Settings.
+        render_mode: What it is asked for, if it is to be seen.
+        limited: Whether its episodes are truncated, see `limit`.
     """
     kwargs = dict(config.env_kwargs)
+    max_length = config.max_length if limited else None
     if is_native(config):
-        return functools.partial(_make, _as_gym(config), {}, config.max_length)
+        return functools.partial(_make, _as_gym(config), {}, max_length)
     if render_mode:
         _require_rendering(config.env)
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else _spec(config.env)
     return functools.partial(
-        _make, env, kwargs, config.max_length, config.observ_bounds
+        _make, env, kwargs, max_length, config.observ_bounds
     )
+
+
+def limit(config: AttrDict) -> int:
+    """The length at which episodes are truncated, if they have not ended."""
+    if isinstance(config.env, str) and not is_native(config):
+        registered = _spec(config.env).max_episode_steps
+        return min(config.max_length, registered or config.max_length)
+    return config.max_length
 
 
 def is_native(config: AttrDict) -> bool:
@@ -192,7 +209,7 @@ def _workers(count: int, num_workers: int | None) -> int:
 def _make(
     env: Callable[..., gym.Env] | gym.envs.registration.EnvSpec,
     kwargs: dict,
-    max_length: int,
+    max_length: int | None,
     observ_bounds: str = 'ignore',
 ) -> gym.Env:
     if 'render_mode' in kwargs:
@@ -206,22 +223,26 @@ def _make(
 def _make_limited(
     env: Callable[..., gym.Env] | gym.envs.registration.EnvSpec,
     kwargs: dict,
-    max_length: int,
+    max_length: int | None,
 ) -> gym.Env:
-    """Make an environment that truncates its episodes."""
+    """Make an environment that truncates its episodes, unless told not to."""
     if callable(env):
         _quiet_mujoco()
         made = env(**kwargs)
         if isinstance(made, gym.vector.VectorEnv):
             raise errors.EnvError(f'What {_name(env)} makes {NO_VECTORS}')
+        if max_length is None:
+            return made
         return wrappers.LimitDuration(made, max_length)
     if 'mujoco' in str(env.entry_point):
         importlib.import_module('mujoco')
     if 'gymnasium.envs.mujoco' in str(env.entry_point):
         kwargs = _with_camera(kwargs)
     _quiet_mujoco()
-    limit = min(max_length, env.max_episode_steps or max_length)
-    return gym.make(env, limit, disable_env_checker=True, **kwargs)
+    length = NO_LIMIT
+    if max_length is not None:
+        length = min(max_length, env.max_episode_steps or max_length)
+    return gym.make(env, length, disable_env_checker=True, **kwargs)
 
 
 def _with_camera(kwargs: dict) -> dict:

@@ -118,9 +118,9 @@ class EnvSlice:
                 try:
                     observ, reward, terminated, truncated, _ = result
                     write(index, observ)
-                    rewards.append(_number(reward))
+                    rewards.append(as_reward(reward))
                     if not (terminated is False and truncated is False):
-                        _require_flags(terminated, truncated)
+                        require_flags(terminated, truncated)
                 except Exception as error:
                     raise self._broken(index, 'step', result, error) from None
                 if terminated or truncated:
@@ -253,7 +253,7 @@ class EnvSlice:
     ) -> errors.EnvError:
         if type(error) not in (TypeError, ValueError, OverflowError):
             return self._raised(index, f'in what {method} returned')
-        what = _wrong_number(method, result) or f'{error}'
+        what = wrong_number(method, result) or f'{error}'
         return errors.EnvError(
             f'Environment {self._first + index} broke the contract of '
             f'gymnasium.Env.{method}: {what}. It returned '
@@ -264,16 +264,10 @@ class EnvSlice:
         self, index: int, number: float, what: str, where: str = 'next_observ'
     ) -> errors.EnvError:
         observ = nested.map(lambda leaf: leaf[index], self._reply[where])
-        kind = (
-            f'the value {number:g}, which is beyond ±{observations.LARGEST:g}: '
-            'the squares of such numbers do not add up within 32 bits. Scale '
-            'or clip it in the environment'
-            if math.isfinite(number)
-            else 'values that are not finite 32-bit numbers'
-        )
         return errors.EnvError(
-            f'Environment {self._first + index} returned {what} with {kind}; '
-            f'its observation: {observ}.'
+            f'Environment {self._first + index} returned {what} with '
+            f'{observations.describe_beyond(number)}; its observation: '
+            f'{observ}.'
         )
 
 
@@ -305,7 +299,7 @@ def _step_times(env: gym.Env, action: Any) -> list[float]:
     return times
 
 
-def _wrong_number(method: str, result: Any) -> str | None:
+def wrong_number(method: str, result: Any) -> str | None:
     """Say how many values a method should have returned, if that is wrong."""
     expected, before = VALUES[method], OLD_VALUES[method]
     count = len(result) if isinstance(result, (tuple, list)) else 1
@@ -321,7 +315,8 @@ def _wrong_number(method: str, result: Any) -> str | None:
     )
 
 
-def _number(value: Any) -> float:
+def as_reward(value: Any) -> float:
+    """Make a float of a reward, or tell that it is no number."""
     if value.__class__ is float:
         return value
     plain = isinstance(value, (float, int, np.floating, np.integer))
@@ -332,7 +327,8 @@ def _number(value: Any) -> float:
     )
 
 
-def _require_flags(terminated: Any, truncated: Any) -> None:
+def require_flags(terminated: Any, truncated: Any) -> None:
+    """Refuse to take for true or false what is neither."""
     for name, value in (('terminated', terminated), ('truncated', truncated)):
         if not isinstance(value, (bool, np.bool_)):
             raise TypeError(

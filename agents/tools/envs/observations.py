@@ -1,5 +1,6 @@
 """Observations of an environment as rows of arrays."""
 
+import math
 import reprlib
 from collections.abc import Callable
 from typing import Any
@@ -139,6 +140,17 @@ def first_beyond(rows: np.ndarray) -> tuple[int, float] | None:
         return None
     place = int(np.argmin(within))
     return place * len(rows) // rows.size, float(numbers[place])
+
+
+def describe_beyond(number: float) -> str:
+    """Say what is wrong with a number that `first_beyond` has found."""
+    if not math.isfinite(number):
+        return 'values that are not finite 32-bit numbers'
+    return (
+        f'the value {number:g}, which is beyond ±{LARGEST:g}: the squares of '
+        'such numbers do not add up within 32 bits. Scale or clip it in the '
+        'environment'
+    )
 
 
 def describe(value: Any) -> str:

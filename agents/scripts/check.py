@@ -1,0 +1,500 @@
+"""Checks an environment before anything is trained in it.
+
+python -m agents.scripts.check --env CartPole-v1
+python -m agents.scripts.check --env my_maze.py:make_maze
+
+Steps it with random actions and tells what it observes, how fast it is, which
+scores it gives, whether it keeps to Gymnasium's contract and repeats itself,
+and what a policy will make of it. Exits with 0 if nothing is wrong, with 1 if
+something is, and with 2 if there is nothing to check.
+"""
+
+import argparse
+import dataclasses
+import importlib
+import importlib.util
+import math
+import signal
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+if __name__ == '__main__':  # Before what takes long to import.
+    from agents.scripts import interrupts
+
+    interrupts.end_silently()
+
+import gymnasium as gym
+import numpy as np
+
+from agents.scripts import (
+    batches,
+    checks,
+    config_names,
+    configs,
+    console,
+    env_setup,
+    interrupts,
+    options,
+    overrides,
+    settings,
+)
+from agents.tools import cpu, errors, nested, spaces
+from agents.tools.attr_dict import AttrDict
+from agents.tools.envs import inspection, random_actions
+from agents.tools.envs.inspection import Breach, Report
+from agents.tools.envs.ranges import Range
+
+# Where lines are broken, if it is no terminal that they are shown on.
+WIDTH = 80
+TOPIC = 11
+
+# Where the contract of environments in TensorFlow is tested.
+NATIVE_TESTS = 'tests/environments/test_contract.py'
+
+# The command that follows.
+TRAIN = 'python -m agents.scripts.train'
+
+# Numbers beyond this had better be normalized.
+LARGE = 10.0
+
+# What to do about breaches that do not tell by themselves.
+REMEDIES = {
+    'bounds': "Correct the space, or clip them by observ_bounds='clip'.",
+    'type': 'It is converted at every step.',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What was found; as a text, what the command prints.
+
+    Attributes:
+        config: Settings that the environment was made by.
+        report: All numbers.
+        train: How to train on it.
+    """
+
+    config: AttrDict
+    report: Report
+    train: list[str]
+
+    @property
+    def breaches(self) -> list[Breach]:
+        """What is wrong."""
+        return self.report.breaches
+
+    def __str__(self) -> str:
+        return '\n'.join(self.lines())
+
+    def lines(self, width: int | None = None) -> Iterator[str]:
+        """The text, in lines that fit a width, by default some usual one."""
+        width = max(width or WIDTH, 3 * TOPIC) - TOPIC
+        for topic, text in _describe(self):
+            lines = (
+                textwrap.wrap(text, width) if isinstance(text, str) else text
+            )
+            for line in lines:
+                yield f'{topic:<{TOPIC}}{line}'.rstrip()
+                topic = ''
+
+
+def check(
+    env: Any,
+    steps: int = 2000,
+    seed: int = 0,
+    **changes: Any,
+) -> Check:
+    """Step an environment with random actions and see what is wrong with it.
+
+    Args:
+        env: What a config has as `env`: an Id, `module:Id`, or a class or
+            function that makes it.
+        steps: How many steps.
+        seed: Seed of the environment and the actions.
+        changes: Other settings of a config, such as `env_kwargs`.
+    """
+    config = configs.ppo(env=env, **changes)
+    return check_config(config, steps, seed)
+
+
+def check_config(
+    config: AttrDict,
+    steps: int = 2000,
+    seed: int = 0,
+    train: Sequence[str] | None = None,
+    progress: Callable[[int], None] = lambda step: None,
+) -> Check:
+    """The same for the environment of a configuration.
+
+    Args:
+        config: Settings.
+        steps: How many steps.
+        seed: Seed of the environment and the actions.
+        train: How to train on it, if not to be found out.
+        progress: Called with the number of steps now and then.
+    """
+    if steps < 1:
+        raise errors.ConfigError(f'steps={steps} are none.')
+    checks.require_settings(config)
+    _require_single(config)
+    make = env_setup.constructor(
+        config.copy(observ_bounds='ignore'), limited=False
+    )
+    limit = env_setup.limit(config)
+    report = inspection.inspect(make, steps, seed, limit, progress)
+    return Check(config, report, list(train or _how_to_train(config)))
+
+
+def _require_single(config: AttrDict) -> None:
+    """Refuse what is not an environment of Gymnasium that is alone."""
+    name = getattr(config.env, '__name__', config.env)
+    if env_setup.is_native(config):
+        raise errors.ConfigError(
+            f'The environment {name!r} is written in TensorFlow, whose '
+            f'contract is another: {NATIVE_TESTS} tests it for all that are '
+            'in agents/environments, see docs/environments.md.'
+        )
+    if isinstance(config.env, str) and config.env.startswith('vector:'):
+        raise errors.ConfigError(
+            f'The environment {name!r} {env_setup.NO_VECTORS}'
+        )
+
+
+def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
+    """Topics and what there is to tell of each; lists are lines as they are."""
+    report, config = found.report, found.config
+    taken = f', {report.steps:,} steps of random actions'
+    yield 'env', f'{_name(config)}{taken if report.steps else ""}'
+    if report.steps:
+        yield 'observ', _list_leaves(report, config)
+        yield 'actions', _describe_actions(report)
+        yield 'rewards', _describe_rewards(report.reward, config)
+        yield 'episodes', _describe_episodes(report, config)
+    if report.step_seconds:
+        yield 'speed', _describe_speed(report, config)
+    if report.repeated:
+        yield 'seed', _describe_repeating(report)
+    if report.steps:
+        yield 'video', _describe_video(report)
+    for text in report.warnings:
+        yield 'warning', text
+    for breach in sorted(report.breaches, key=lambda each: not each.ends):
+        yield 'error' if breach.ends else 'wrong', _describe_breach(breach)
+        yield '', [f'  {frame}' for frame in breach.frames]
+    if any(breach.ends for breach in report.breaches):
+        yield 'train', 'not as it is; a training would end by an error above'
+        return
+    if not report.breaches:
+        yield 'contract', 'nothing wrong'
+    yield 'network', _list_network(report, config)
+    yield 'train', found.train
+
+
+def _list_leaves(report: Report, config: AttrDict) -> list[str]:
+    """What was seen of each leaf of the observations, as a table."""
+    space = report.observation_space
+    assert space is not None
+    rows: list[tuple[str, ...]] = [
+        ('', '', 'bounds', 'min', 'max', 'mean', 'std', '')
+    ]
+    for name, leaf, seen in zip(
+        nested.names(spaces.specs(space)),
+        spaces.leaves(space),
+        report.observ,
+        strict=True,
+    ):
+        numbers = seen.least, seen.most, seen.mean, seen.deviation
+        cells = name, _space(leaf), _bounds(leaf), *map(_number, numbers)
+        rows.append((*cells, _remark(name, leaf, seen, config)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = '<<<>>>><'
+    return [
+        '  '.join(
+            f'{cell:{side}{width}}'
+            for cell, side, width in zip(row, sides, widths, strict=True)
+            if width
+        )
+        for row in rows
+    ]
+
+
+def _space(space: gym.Space) -> str:
+    """A space without its bounds."""
+    kind = type(space).__name__
+    match space:
+        case gym.spaces.Box() | gym.spaces.MultiBinary():
+            shape = '×'.join(map(str, space.shape)) or '()'
+            return f'{kind} {shape} {space.dtype}'
+        case gym.spaces.Discrete():
+            start = f' from {space.start}' if space.start else ''
+            return f'{kind} {space.n}{start}'
+        case gym.spaces.MultiDiscrete():
+            return f'{kind} {errors.shorten(str(space.nvec.tolist()), 20)}'
+    return kind
+
+
+def _bounds(space: gym.Space) -> str:
+    if not isinstance(space, gym.spaces.Box):
+        return ''
+    low, high = np.isfinite(space.low), np.isfinite(space.high)
+    if not (low.any() or high.any()):
+        return 'none'
+    if not (low.all() and high.all()):
+        return 'some'
+    return f'{_number(space.low.min())} to {_number(space.high.max())}'
+
+
+def _remark(name: str, space: gym.Space, seen: Range, config: AttrDict) -> str:
+    """What is odd about a leaf of the observations."""
+    if name == random_actions.MASK:
+        return ''
+    if not seen.count:
+        return 'never as its space says'
+    constant, size = len(seen.constant), math.prod(spaces.shape(space))
+    if constant == size:
+        return 'never changes'
+    numbers = isinstance(space, gym.spaces.Box) and space.dtype != np.uint8
+    if numbers and len(spaces.shape(space)) == 3:
+        return 'if an image, make it uint8'
+    if numbers and _is_large(seen) and not config.normalize_observ:
+        return 'large; set normalize_observ=true'
+    return f'{constant} of {size} never change' if constant else ''
+
+
+def _is_large(seen: Range) -> bool:
+    """Whether numbers had better be normalized."""
+    return max(abs(seen.mean), seen.deviation) > LARGE
+
+
+def _describe_actions(report: Report) -> str:
+    space = report.action_space
+    assert space is not None
+    bounds = _bounds(space)
+    text = _space(space)
+    if bounds in ('none', 'some'):
+        text += ', not bounded: a policy may choose any number'
+    elif bounds:
+        text += f', {bounds}'
+    if report.possible:
+        share = float(np.mean(report.possible))
+        text += f'; {share:.0%} possible by the mask in the {report.masked}'
+    return text
+
+
+def _describe_rewards(reward: Range, config: AttrDict) -> str:
+    if not reward.count:
+        return 'no number'
+    if reward.least == reward.most:
+        text = f'always {_number(reward.most)}'
+        if not reward.most:
+            text += '; random actions meet no reward, learning may take long'
+    else:
+        text = (
+            f'{_number(reward.least)} to {_number(reward.most)}, mean '
+            f'{_number(reward.mean)}, std {_number(reward.deviation)}'
+        )
+        if reward.zeros:
+            text += f', {reward.zeros / reward.count:.1%} of them 0'
+    if _is_large(reward) and not config.normalize_reward:
+        text += '; large, set normalize_reward=true'
+    return text
+
+
+def _describe_episodes(report: Report, config: AttrDict) -> str:
+    limit = env_setup.limit(config)
+    by = 'max_length' if limit == config.max_length else 'as registered'
+    cut = f'truncated at {limit:,} steps ({by})'
+    if not report.lengths:
+        return f'none ended so far; those of a training are {cut}'
+    ends = {
+        'terminated': report.terminated,
+        'truncated by itself': report.truncated,
+        cut: report.cut,
+    }
+    told = [f'{count:,} {end}' for end, count in ends.items() if count]
+    return (
+        f'{", ".join(told)}; score {_spread(report.scores)}, length '
+        f'{_spread(report.lengths)}'
+    )
+
+
+def _describe_speed(report: Report, config: AttrDict) -> str:
+    steps, resets = report.step_seconds, report.reset_seconds
+    rate = float(f'{len(steps) / (sum(steps) + sum(resets)):.3g}')
+    count = config.num_agents
+    workers = min(config.num_workers or len(cpu.cores()), count)
+    here = batches.is_quicker_here(count, workers, float(np.median(steps)))
+    where = 'the process of the training' if here else f'{workers} workers'
+    return (
+        f'{_duration(np.mean(steps))} a step, {_duration(np.mean(resets))} a '
+        f'reset: {rate:,.0f} steps/s; {count} agents step in {where}'
+    )
+
+
+def _describe_repeating(report: Report) -> str:
+    text = f'gives the same again for {report.repeated} steps, to the last bit'
+    if len(report.reset_seconds) > 1 and not report.starts_differ:
+        text += '; every episode begins with the same observation'
+    return text
+
+
+def _describe_video(report: Report) -> str:
+    modes = ', '.join(map(str, report.render_modes))
+    if 'rgb_array' in report.render_modes:
+        return f'render modes {modes}'
+    return f"render modes {modes or 'none'}; videos need 'rgb_array'"
+
+
+def _describe_breach(breach: Breach) -> str:
+    end = '' if breach.text.endswith(('.', '?', '!')) else '.'
+    remedy = REMEDIES.get(breach.kind, '')
+    return f'{_place(breach)}{breach.text}{end} {remedy}'.rstrip()
+
+
+def _place(breach: Breach) -> str:
+    """Where it happened first, to go on with what did."""
+    if not breach.episode:
+        return ''
+    at = f'step {breach.step:,}' if breach.step else 'reset'
+    times = f' ({breach.count:,} times)' if breach.count > 1 else ''
+    return f'{at} of episode {breach.episode:,}{times}: '
+
+
+def _list_network(report: Report, config: AttrDict) -> list[str]:
+    """What a policy makes of the observations and of the actions."""
+    arguments = report.observation_space, report.action_space, config
+    name = 'agents.scripts.encodings'
+    if importlib.util.find_spec(name):
+        try:
+            return importlib.import_module(name).describe(*arguments)
+        except errors.UserError as error:
+            return [f'{error}']
+    box = isinstance(report.action_space, gym.spaces.Box)
+    network = config.network or (
+        'feed_forward_gaussian' if box else 'feed_forward_categorical'
+    )
+    return [getattr(network, '__name__', network)]
+
+
+def _how_to_train(config: AttrDict) -> list[str]:
+    """A command if a config has the environment, else how to write one."""
+    default = configs.ppo()
+    changes = {
+        key: config[key] for key in config if config[key] != default[key]
+    }
+    if set(changes) <= {'env'} and isinstance(config.env, str):
+        for name in config_names.list_configs():
+            if name != 'debug' and getattr(configs, name)().env == config.env:
+                return [f'{TRAIN} --config={name}']
+    shown = ', '.join(
+        f'{key}={getattr(value, "__name__", repr(value))}'
+        for key, value in changes.items()
+    )
+    return [
+        f'{TRAIN} --config=FILE.py:mine, where FILE.py has',
+        '  from agents import configs',
+        '  def mine():',
+        f'      return configs.ppo({shown})',
+    ]
+
+
+def _name(config: AttrDict) -> str:
+    return getattr(config.env, '__name__', config.env)
+
+
+def _spread(numbers: Sequence[float]) -> str:
+    """The mean of numbers, and from where to where they go."""
+    low, high = min(numbers), max(numbers)
+    if low == high:
+        return _number(low)
+    return f'{_number(np.mean(numbers))} ({_number(low)} to {_number(high)})'
+
+
+def _number(value: Any) -> str:
+    """A number in three digits, or whole."""
+    value = float(value)
+    if not math.isfinite(value):
+        return f'{value}'
+    if abs(value) < 1e6 and (abs(value) >= 100 or value == round(value)):
+        return f'{value:,.0f}'
+    return f'{value:.3g}'
+
+
+def _duration(seconds: Any) -> str:
+    if seconds < 1e-3:
+        return f'{1e6 * seconds:.3g} µs'
+    return f'{1e3 * seconds:.3g} ms' if seconds < 1 else f'{seconds:.3g} s'
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    given = _parse(arguments)
+    with (
+        interrupts.Interrupts() as signals,
+        console.on_terminal() as terminal,
+    ):
+
+        def progress(step: int) -> None:
+            terminal.live('env', f'step {step:,} of {given.steps:,}')
+
+        try:
+            config, train = _find(given)
+            seed = config.seed if given.seed is None else given.seed
+            found = check_config(config, given.steps, seed, train, progress)
+        except (Exception, KeyboardInterrupt) as error:
+            # What is interrupted may raise anything.
+            if signals.signal or isinstance(error, KeyboardInterrupt):
+                return 128 + (signals.signal or signal.SIGINT)
+            if not isinstance(error, errors.UserError):
+                raise
+            console.complain(str(error))
+            return 2
+        for line in found.lines(terminal.width):
+            terminal.print(errors.escape(line))
+    return 1 if found.breaches else 0
+
+
+def _find(given: argparse.Namespace) -> tuple[AttrDict, list[str] | None]:
+    """The settings that are asked for, and how to train with them if known."""
+    if given.config:
+        config = config_names.find_config(given.config)()
+        changed = [f' --set {text}' for text in given.set]
+        train = [f'{TRAIN} --config={given.config}{"".join(changed)}']
+        return overrides.apply(config, given.set), train
+    env: Any = given.env
+    file, _, function = given.env.rpartition(':')
+    if file.endswith('.py'):
+        env = config_names.find_in_file(file, function)
+    return overrides.apply(configs.ppo(env=env), given.set), None
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = options.Parser(
+        prog='python -m agents.scripts.check',
+        description='Check an environment before anything is trained in it: '
+        'what it returns, how fast it is, whether it keeps to its contract and '
+        'repeats itself.',
+        settings=settings.SETTINGS,
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        '--env',
+        help='an Id, module:Id, or file.py:function, which makes it',
+    )
+    which.add_argument(
+        '--config', help='a config whose environment is checked instead'
+    )
+    parser.add_argument(
+        '--steps', type=int, default=2000, help='how many steps (2000)'
+    )
+    parser.add_argument(
+        '--seed', type=int, help='seed of the environment and the actions'
+    )
+    parser.add_set()
+    return parser.parse(arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

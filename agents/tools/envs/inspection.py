@@ -1,0 +1,511 @@
+"""Looks an environment over, by random actions, as a training would use it.
+
+report = inspection.inspect(lambda: gym.make('CartPole-v1'))
+for breach in report.breaches:
+    print(breach.text, breach.step)
+"""
+
+import contextlib
+import copy
+import dataclasses
+import pathlib
+import re
+import sysconfig
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import errors, spaces
+from agents.tools.envs import comparison, contract, random_actions
+from agents.tools.envs.contract import Complaint
+from agents.tools.envs.ranges import Range
+
+# After so many errors that an environment raised, it is not asked again.
+MOST_ERRORS = 5
+
+# Steps of which two environments with the same seed are compared.
+COMPARED_STEPS = 300
+
+# Steps between two reports of the progress.
+PROGRESS_STEPS = 100
+
+# Where code is that is not the environment's. What called it is of no interest
+# when it raises, and what it called only if it is from there as well.
+OURS = tuple(
+    str(pathlib.Path(__file__).parents[depth].resolve() / name)
+    for depth, name in ((1, ''), (2, 'scripts'))
+)
+OTHERS = tuple(
+    str(pathlib.Path(sysconfig.get_path(kind)).resolve())
+    for kind in ('purelib', 'platlib', 'stdlib')
+)
+MOST_FRAMES = 4
+
+# How long what is told of a breach may be.
+MOST_CHARACTERS = 400
+
+# What libraries say to those who write them.
+FOR_DEVELOPERS = (
+    DeprecationWarning,
+    PendingDeprecationWarning,
+    ImportWarning,
+    ResourceWarning,
+)
+
+
+@dataclasses.dataclass
+class Breach:
+    """Something that breaks the contract, and where it did first.
+
+    Attributes:
+        kind: What it is about.
+        text: What is wrong, and what was expected.
+        ends: Whether a training ends by it.
+        episode: The episode it happened in, from one; zero before any.
+        step: The step of it, from one; zero for its reset.
+        count: How often there was something wrong of this kind.
+        frames: For an error, the lines of the environment that raised it.
+    """
+
+    kind: str
+    text: str
+    ends: bool
+    episode: int
+    step: int
+    count: int = 1
+    frames: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Report:
+    """What an inspection found.
+
+    Attributes:
+        observation_space: Space of the observations, None if there was none.
+        action_space: Space of the actions, None if there was none.
+        breaches: What breaks the contract, the first of each kind.
+        steps: How many steps were taken.
+        observ: Ranges of the leaves of observations, in the order of `nested`.
+        reward: Range of the rewards.
+        scores: Scores of the episodes that ended.
+        lengths: Their numbers of steps.
+        terminated: How many of them were terminated.
+        truncated: How many of them the environment truncated.
+        cut: How many were as long as allowed and had not ended.
+        starts_differ: Whether there were different first observations.
+        step_seconds: How long steps took.
+        reset_seconds: How long resets took.
+        masked: Where masks of actions were found, in 'observation' or 'info'.
+        possible: The share of choices that they allowed.
+        render_modes: The ways to be seen that it declares.
+        repeated: For how many steps another environment with the same seed and
+            the same actions did the same, None if that was not found out.
+        warnings: What it warned of.
+    """
+
+    observation_space: gym.Space | None = None
+    action_space: gym.Space | None = None
+    breaches: list[Breach] = dataclasses.field(default_factory=list)
+    steps: int = 0
+    observ: list[Range] = dataclasses.field(default_factory=list)
+    reward: Range = dataclasses.field(default_factory=Range)
+    scores: list[float] = dataclasses.field(default_factory=list)
+    lengths: list[int] = dataclasses.field(default_factory=list)
+    terminated: int = 0
+    truncated: int = 0
+    cut: int = 0
+    starts_differ: bool = False
+    step_seconds: list[float] = dataclasses.field(default_factory=list)
+    reset_seconds: list[float] = dataclasses.field(default_factory=list)
+    masked: str = ''
+    possible: list[float] = dataclasses.field(default_factory=list)
+    render_modes: list[str] = dataclasses.field(default_factory=list)
+    repeated: int | None = None
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+
+def inspect(
+    make: Callable[[], gym.Env],
+    steps: int = 2000,
+    seed: int = 0,
+    limit: int = 1000,
+    progress: Callable[[int], None] = lambda step: None,
+) -> Report:
+    """Step an environment with random actions and see what it does.
+
+    Args:
+        make: Function that makes an environment, which truncates no episode
+            from outside.
+        steps: How many steps to take.
+        seed: Seed of the environment and of the actions.
+        limit: The length at which episodes are cut.
+        progress: Called with the number of steps now and then.
+    """
+    inspection = _Inspection(make, seed, limit, progress)
+    with warnings.catch_warnings():
+        warnings.simplefilter('default')
+        for kind in FOR_DEVELOPERS:
+            warnings.simplefilter('ignore', kind)
+        warnings.showwarning = inspection.warn
+        if inspection.open():
+            inspection.run(steps)
+            inspection.close()
+            if not inspection.failed:
+                inspection.repeat(min(steps, COMPARED_STEPS))
+    return inspection.report
+
+
+class _Failed(Exception):
+    """The environment cannot be asked any more."""
+
+
+class _Inspection:
+    """What `inspect` does, step by step."""
+
+    def __init__(
+        self,
+        make: Callable[[], gym.Env],
+        seed: int,
+        limit: int,
+        progress: Callable[[int], None],
+    ):
+        self.report = Report()
+        self.failed = False
+        self._make = make
+        self._seed = seed
+        self._limit = limit
+        self._progress = progress
+        self._breaches: dict[str, Breach] = {}
+        self._arguments = ['seed', 'options']
+        self._errors = 0
+        self._episode, self._step_number, self._score = 0, 0, 0.0
+        self._last: tuple[Any, Any] | None = None
+        self._first: Any = None
+
+    def warn(self, message: Any, *_: Any, **__: Any) -> None:
+        """Keep what somebody warns of."""
+        text = re.sub(r'\x1b\[\d*m', '', f'{message}').removeprefix('WARN: ')
+        if text not in self.report.warnings:
+            self.report.warnings.append(text)
+
+    def open(self) -> bool:
+        """Make the environment; returns whether it can be stepped."""
+        try:
+            self._env = self._make()
+        except errors.EnvError:
+            raise
+        except Exception as error:
+            self._raised('making', 'it cannot be made', error)
+            return False
+        if not isinstance(self._env, gym.Env):
+            kind = type(self._env)
+            what = f'{kind.__module__}.{kind.__qualname__}'
+            text = f'it should be a gymnasium.Env, not a {what}'
+            self._complain('making', text)
+            return False
+        if not self._has_spaces():
+            return False
+        self._require_render_modes()
+        self._contract = contract.Contract(self._env)
+        self._actions = random_actions.RandomActions(
+            self._env.action_space, self._seed
+        )
+        self.report.observ = [
+            Range(leaf.shape or ())
+            for leaf in spaces.leaves(self._env.observation_space)
+        ]
+        return True
+
+    def run(self, steps: int) -> None:
+        """Step it with random actions, for some episodes."""
+        report = self.report
+        try:
+            observ, info = self._reset(self._seed)
+            for step in range(1, steps + 1):
+                report.steps = step
+                if step % PROGRESS_STEPS == 0:
+                    self._progress(step)
+                observ, info, over = self._step(observ, info)
+                if over:
+                    observ, info = self._reset(None)
+        except _Failed:
+            self.failed = True
+        report.masked = self._actions.masked
+        report.possible = self._actions.possible
+
+    def close(self) -> None:
+        try:
+            self._env.close()
+        except Exception as error:
+            self._leave_episode()
+            self._raised('close', 'close raised', error)
+
+    def repeat(self, steps: int) -> None:
+        """See if the same seed and actions make another one do the same."""
+        self._leave_episode()
+        with contextlib.ExitStack() as stack:
+            try:
+                envs = [self._make_another(stack) for _ in range(2)]
+                spaces.require_equal(enumerate(envs))
+                compared = comparison.Comparison(envs, self._seed, self._limit)
+                difference = compared.run(steps)
+                refused = None if difference else compared.refuses_sampled()
+            except errors.EnvError as error:
+                self._complain('second', f'{error}')
+                return
+            except Exception as error:
+                doing = 'another one, made while there is one, raised'
+                self._raised('second', doing, error)
+                return
+        if refused is not None:
+            self._complain('action', refused, ends=False)
+        if difference is None:
+            self.report.repeated = compared.steps
+            return
+        self._episode, self._step_number = compared.episode, compared.step
+        self._complain('seed', difference, ends=False)
+
+    def _leave_episode(self) -> None:
+        """What is wrong from now on is so in no episode."""
+        self._episode, self._step_number = 0, 0
+
+    def _make_another(self, stack: contextlib.ExitStack) -> gym.Env:
+        """Make an environment that is closed with the stack."""
+        env = self._make()
+        stack.callback(_close, env)
+        return env
+
+    def _has_spaces(self) -> bool:
+        """Whether there are spaces that anybody could act in."""
+        report, env = self.report, self._env
+        try:
+            report.observation_space = env.observation_space
+            report.action_space = env.action_space
+            spaces.require_supported(env.observation_space, env.action_space)
+        except errors.EnvError as error:
+            self._complain('spaces', f'{error}')
+            return False
+        except Exception as error:
+            self._raised('spaces', 'it has no spaces', error)
+            return False
+        return True
+
+    def _reset(self, seed: int | None) -> tuple[Any, Any]:
+        self._episode += 1
+        self._score, self._step_number = 0.0, 0
+        result = self._ask_to_reset(seed)
+        if self._judge(self._contract.after_reset(result)):
+            raise _Failed
+        observ, info = result
+        self._keep(observ)
+        if self._first is None:
+            self._first = copy.deepcopy(observ) if self._sound else None
+        elif (
+            self._sound
+            and comparison.first_difference(self._first, observ) is not None
+        ):
+            self.report.starts_differ = True
+        return observ, info
+
+    def _ask_to_reset(self, seed: int | None) -> Any:
+        """Call `reset`, with fewer arguments if it does not take them."""
+        while True:
+            values: dict[str, Any] = {'seed': seed, 'options': None}
+            arguments = {name: values[name] for name in self._arguments}
+            try:
+                started = time.perf_counter()
+                result = self._env.reset(**arguments)
+                self.report.reset_seconds.append(time.perf_counter() - started)
+                return result
+            except Exception as error:
+                unknown = contract.unexpected_argument(error, self._arguments)
+                if unknown is None:
+                    doing = f'reset raised, given the seed {seed}'
+                    self._raised('reset', doing, error)
+                    raise _Failed from None
+            self._arguments.remove(unknown)
+            self._complain(
+                f'argument {unknown}',
+                f'reset takes no argument {unknown!r}; it should be '
+                'reset(self, *, seed=None, options=None)',
+                ends=unknown == 'seed',
+            )
+
+    def _step(self, observ: Any, info: Any) -> tuple[Any, Any, bool]:
+        report = self.report
+        action = self._sample(observ, info)
+        self._step_number += 1
+        started = time.perf_counter()
+        try:
+            result = self._env.step(action)
+        except Exception as error:
+            doing = f'step raised, given the action {action}'
+            self._raised('error', doing, error)
+            self._errors += 1
+            if self._errors == MOST_ERRORS:
+                raise _Failed from None
+            return *self._reset(None), False
+        report.step_seconds.append(time.perf_counter() - started)
+        if self._judge(self._contract.after_step(result)):
+            raise _Failed
+        observ, reward, terminated, truncated, info = result
+        self._keep(observ)
+        with np.errstate(all='ignore'):
+            value = _number_or_nan(reward)
+            report.reward.add(value)
+        self._score += value
+        return observ, info, self._end(terminated, truncated)
+
+    def _end(self, terminated: Any, truncated: Any) -> bool:
+        """Count the episode if it is over; returns whether it is."""
+        report = self.report
+        terminated, truncated = np.any(terminated), np.any(truncated)
+        cut = self._step_number >= self._limit
+        if not (terminated or truncated or cut):
+            return False
+        report.scores.append(self._score)
+        report.lengths.append(self._step_number)
+        if terminated:
+            report.terminated += 1
+        elif truncated:
+            report.truncated += 1
+        else:
+            report.cut += 1
+        return True
+
+    def _sample(self, observ: Any, info: Any) -> Any:
+        space = self._env.action_space
+        try:
+            action = self._actions.sample(observ, info)
+        except errors.EnvError as error:
+            self._complain('mask', f'{error}')
+            action = self._actions.sample(None, None)
+        return random_actions.as_given(space, action)
+
+    def _judge(self, complaints: Iterable[Complaint]) -> bool:
+        """Note complaints; returns whether nothing can be made of a result."""
+        useless = False
+        self._sound = True
+        for complaint in complaints:
+            self._complain(complaint.kind, complaint.text, complaint.ends)
+            useless |= complaint.useless
+            self._sound &= complaint.kind != 'observation'
+        return useless
+
+    def _keep(self, observ: Any) -> None:
+        """Measure an observation, and see whether the last one has changed."""
+        if self._last is not None:
+            before, then = self._last
+            changed = comparison.first_difference(then, before)
+            if changed is not None:
+                self._complain(
+                    'changed',
+                    'an observation changes after it was returned: '
+                    f'observation{changed} later. Return a copy of the array',
+                    ends=False,
+                )
+        self._last = None
+        if not self._sound:
+            return
+        self._last = observ, copy.deepcopy(observ)
+        space = self._env.observation_space
+        for leaf, seen in zip(
+            _flatten(space, observ), self.report.observ, strict=True
+        ):
+            seen.add(leaf)
+
+    def _require_render_modes(self) -> None:
+        metadata = getattr(self._env, 'metadata', None)
+        metadata = metadata if isinstance(metadata, dict) else {}
+        modes = metadata.get('render_modes')
+        if not isinstance(modes, (list, tuple)):
+            old = 'render.modes' in metadata
+            what = "'render.modes', as before Gymnasium 0.26" if old else 'none'
+            self._complain(
+                'render',
+                "metadata should have a list 'render_modes', but has "
+                f'{what if modes is None else repr(modes)}',
+                ends=False,
+            )
+            return
+        self.report.render_modes = list(modes)
+
+    def _raised(self, kind: str, doing: str, error: Exception) -> None:
+        text = f'{doing}: {type(error).__name__}: {error}'
+        self._complain(kind, text, frames=_frames(error))
+
+    def _complain(
+        self,
+        kind: str,
+        text: str,
+        ends: bool = True,
+        frames: Iterable[str] = (),
+    ) -> None:
+        if kind in self._breaches:
+            self._breaches[kind].count += 1
+            return
+        place = self._episode, self._step_number
+        self._breaches[kind] = Breach(
+            kind,
+            errors.shorten(text.rstrip('.'), MOST_CHARACTERS),
+            ends,
+            *place,
+            frames=list(frames),
+        )
+        self.report.breaches.append(self._breaches[kind])
+
+
+def _close(env: gym.Env) -> None:
+    """Close an environment, of which errors have been told already."""
+    with contextlib.suppress(Exception):
+        env.close()
+
+
+def _flatten(space: gym.Space, observ: Any) -> list[Any]:
+    """The leaves of an observation that fits its space."""
+    match space:
+        case gym.spaces.Dict():
+            return [
+                leaf
+                for key in sorted(space.spaces)
+                for leaf in _flatten(space[key], observ[key])
+            ]
+        case gym.spaces.Tuple():
+            return [
+                leaf
+                for part, value in zip(space, observ, strict=True)
+                for leaf in _flatten(part, value)
+            ]
+    return [observ]
+
+
+def _number_or_nan(reward: Any) -> float:
+    try:
+        return float(reward)
+    except Exception:
+        return float('nan')
+
+
+def _frames(error: Exception) -> list[str]:
+    """The last lines of an environment's own that led to an error."""
+    frames = [
+        (str(pathlib.Path(frame.filename).resolve()), frame)
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    frames = [pair for pair in frames if not pair[0].startswith(OURS)]
+    own = [pair for pair in frames if not pair[0].startswith(OTHERS)]
+    return [
+        f'{_shown(path)}:{frame.lineno} in {frame.name}: {frame.line}'
+        for path, frame in (own or frames[-1:])[-MOST_FRAMES:]
+    ]
+
+
+def _shown(filename: str) -> str:
+    """A path as short as it can be told from here."""
+    path, here = pathlib.Path(filename), pathlib.Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
