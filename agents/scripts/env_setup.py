@@ -69,9 +69,31 @@ def constructor(
         _require_rendering(config.env)
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else _spec(config.env)
-    return functools.partial(
+    make = functools.partial(
         _make, env, kwargs, config.max_length, config.observ_bounds
     )
+    return Masking(make) if config.action_masks else make
+
+
+class Masking:
+    """Makes environments that observe their masks of actions, if any.
+
+    Whether they tell any is found out once in each process, which takes a
+    reset of the first environment, see `wrappers.ObserveMask.is_for`.
+
+    Args:
+        make: Function that makes an environment.
+    """
+
+    def __init__(self, make: Callable[[], gym.Env]):
+        self._make = make
+        self._tell: bool | None = None
+
+    def __call__(self) -> gym.Env:
+        env = self._make()
+        if self._tell is None:
+            self._tell = wrappers.ObserveMask.is_for(env)
+        return wrappers.ObserveMask(env) if self._tell else env
 
 
 def is_native(config: AttrDict) -> bool:

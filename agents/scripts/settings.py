@@ -97,6 +97,12 @@ ENVIRONMENTS = Group(
             kinds.one_of('ignore', *wrappers.BoundObserv.CHOICES),
             'What to do with observations beyond the bounds of their space',
         ),
+        'action_masks': Setting(
+            True,
+            kinds.FLAG,
+            "Whether masks by info['action_mask'] or action_masks() become "
+            'part of observations, so that they are applied',
+        ),
         'num_agents': Setting(
             8,
             kinds.ENVIRONMENTS,

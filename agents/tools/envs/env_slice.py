@@ -18,7 +18,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import errors, nested, spaces
+from agents.tools import choices, errors, nested, spaces
 from agents.tools.envs import block, observations
 
 # Environments that take longer to be made, each, are not measured. The others
@@ -65,10 +65,8 @@ class EnvSlice:
             self._current[0] = index
             try:
                 self.envs.append(constructor())
-            except errors.EnvError as error:  # It says all there is to say.
-                raise errors.EnvError(
-                    f'Environment {first + index}: {error}'
-                ) from None
+            except errors.EnvError as error:
+                raise self._told(index, error) from None
             except Exception:
                 raise self._raised(index, 'while it was constructed') from None
         self._making_seconds = time.perf_counter() - started
@@ -95,6 +93,7 @@ class EnvSlice:
             self.observation_space, self._reply['next_observ']
         )
         self._write = self._next_observ.write
+        self._watch = self._define_watch()
         self._flags_set = False
 
     def step(self) -> None:
@@ -112,6 +111,8 @@ class EnvSlice:
                 current[0] = index
                 try:
                     result = env.step(actions[index])
+                except errors.EnvError as error:
+                    raise self._told(index, error) from None
                 except Exception:
                     doing = f'in step, given the action {actions[index]}'
                     raise self._raised(index, doing) from None
@@ -133,6 +134,8 @@ class EnvSlice:
         self._set_flags(ended)
         for index, _, _ in ended:
             self._reset(index)
+        if self._watch is not None:
+            self._require_choices()
 
     def reset(self) -> None:
         """Reset the environments that the request marks."""
@@ -143,6 +146,8 @@ class EnvSlice:
             self._reply[name][marked] = 0.0
         self._reply['begins'][marked] = 1.0
         self._flags_set = True
+        if self._watch is not None:
+            self._require_choices(marked)
 
     def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of an environment, or read an attribute.
@@ -194,6 +199,8 @@ class EnvSlice:
             if seed is not None:
                 env.action_space.seed(seed)
             result = env.reset(seed=seed)
+        except errors.EnvError as error:
+            raise self._told(index, error) from None
         except Exception:
             doing = f'in reset, given the seed {seed}'
             raise self._raised(index, doing) from None
@@ -241,6 +248,44 @@ class EnvSlice:
         found = self._next_observ.first_beyond()
         if found is not None:
             raise self._beyond(*found, 'an observation')
+
+    def _define_watch(self) -> choices.Watch | None:
+        """What looks after masks, where observations have some.
+
+        One of another shape is refused by the policy.
+        """
+        found = self.observation_space, self.action_space
+        if not choices.has_mask(*found):
+            return None
+        count = sum(choices.sizes(self.action_space))
+        masks = self._reply['observ'][choices.KEY]
+        fits = getattr(masks, 'shape', None) == (len(self), count)
+        return choices.Watch(self.action_space) if fits else None
+
+    def _require_choices(self, rows: np.ndarray | None = None) -> None:
+        """Refuse states to act on in which nothing is possible.
+
+        Args:
+            rows: Which environments to look at, by default all.
+        """
+        assert self._watch is not None
+        masks = self._reply['observ'][choices.KEY]
+        if rows is not None:
+            masks = masks[rows]
+        found = self._watch.first_stuck(masks)
+        if found is not None:
+            row, part = found
+            index = row if rows is None else int(np.flatnonzero(rows)[row])
+            what = choices.describe_stuck(part, self.action_space)
+            raise errors.EnvError(
+                f'Environment {self._first + index} is in a state in which '
+                f'{what}, as its {choices.KEY} says. It has to end the '
+                'episode instead, or leave a choice that does nothing.'
+            )
+
+    def _told(self, index: int, error: errors.EnvError) -> errors.EnvError:
+        """An error that says all there is to say but for the index."""
+        return errors.EnvError(f'Environment {self._first + index}: {error}')
 
     def _raised(self, index: int, doing: str) -> errors.EnvError:
         return errors.EnvError(
