@@ -3,7 +3,7 @@
 Needs neither TensorFlow nor workers, so that a mistake is refused at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -33,6 +33,7 @@ def require_settings(config: AttrDict, ranks: int = 1) -> None:
     for key, value in config.items():
         if key in SETTINGS:
             _require_allowed(key, value, SETTINGS[key].kind)
+    _require_distinct('log_info', config['log_info'])
     _require_demonstrations(config)
     recurrent = str(config['network']).startswith('recurrent_')
     sizes.require_minibatches(config, recurrent)
@@ -64,6 +65,12 @@ def _require_demonstrations(config: Mapping[str, Any]) -> None:
             'Behaviour cloning learns from no rewards but by clone_steps: it '
             "needs rewards='environment' and at least one of them."
         )
+
+
+def _require_distinct(key: str, names: Sequence[str]) -> None:
+    twice = [name for name in names if list(names).count(name) > 1]
+    if twice:
+        raise errors.ConfigError(f'The setting {key!r} has {twice[0]!r} twice.')
 
 
 def convert_value(key: str, value: Any, present: Any = None) -> Any:

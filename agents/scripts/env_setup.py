@@ -117,6 +117,11 @@ def require(config: AttrDict) -> None:
             "The setting 'observ_bounds' is for environments in processes; "
             'nothing comes between a native one and its policy.'
         )
+    if config.log_info:
+        raise errors.ConfigError(
+            "The setting 'log_info' is for environments in processes; a native "
+            'one has no info.'
+        )
     if isinstance(config.env, str):
         registry.require_known(config.env.removeprefix(NATIVE))
 
@@ -137,6 +142,7 @@ def start(
     seed: Sequence[int] = (0,),
     timeout: float = 60.0,
     first: int = 0,
+    log_info: Sequence[str] = (),
 ) -> list[EnvSlice] | list[ExternalProcess]:
     """Make environments, or start the processes that make them.
 
@@ -153,13 +159,15 @@ def start(
         timeout: Seconds within which a worker has to answer.
         first: Index of the first environment, where there are those of ranks
             before.
+        log_info: Names of the numbers of infos that are wanted.
     """
     seeds = [
         int(np.random.SeedSequence([*seed, first + index]).generate_state(1)[0])
         for index in range(count)
     ]
     if not env_processes:
-        return [EnvSlice([constructor] * count, seeds, first)]
+        here = [constructor] * count
+        return [EnvSlice(here, seeds, first, log_info=log_info)]
     require_descriptors([count], num_workers)
     cores, workers = cpu.cores(), _workers(count, num_workers)
     # With a worker for every core, each stays on its own; a scheduler left to
@@ -175,6 +183,7 @@ def start(
                 first=first + int(indices[0]),
                 timeout=timeout,
                 core=core,
+                log_info=log_info,
             )
             started.append(process)
             stack.callback(process.close)

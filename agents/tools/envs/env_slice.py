@@ -19,7 +19,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import choices, errors, nested, spaces
-from agents.tools.envs import block, observations
+from agents.tools.envs import block, infos, observations
 
 # Environments that take longer to be made, each, are not measured. The others
 # are for so many seconds, or as many steps.
@@ -46,6 +46,10 @@ class EnvSlice:
         first: Index of the first of these environments within the batch.
         current: One integer, written with the index of the environment at
             work, to tell which one died or hangs.
+        log_info: Names of the numbers of their infos that are wanted.
+
+    Attributes:
+        log_info: The same names.
     """
 
     def __init__(
@@ -54,7 +58,10 @@ class EnvSlice:
         seeds: Sequence[int | None] | None = None,
         first: int = 0,
         current: memoryview | np.ndarray | None = None,
+        log_info: Sequence[str] = (),
     ):
+        self.log_info = log_info
+        self._infos = infos.Writer(log_info)
         self.envs: list[gym.Env] = []
         self._constructors = constructors
         self._seeds = list(seeds or [None] * len(constructors))
@@ -94,6 +101,7 @@ class EnvSlice:
         )
         self._write = self._next_observ.write
         self._watch = self._define_watch()
+        self._infos.attach(memory.infos)
         self._flags_set = False
 
     def step(self) -> None:
@@ -117,13 +125,15 @@ class EnvSlice:
                     doing = f'in step, given the action {actions[index]}'
                     raise self._raised(index, doing) from None
                 try:
-                    observ, reward, terminated, truncated, _ = result
+                    observ, reward, terminated, truncated, info = result
                     write(index, observ)
                     rewards.append(_number(reward))
                     if not (terminated is False and truncated is False):
                         _require_flags(terminated, truncated)
                 except Exception as error:
                     raise self._broken(index, 'step', result, error) from None
+                if self._infos:
+                    self._write_infos(index, info)
                 if terminated or truncated:
                     ended.append((index, terminated, truncated))
             try:
@@ -146,6 +156,7 @@ class EnvSlice:
             self._reply[name][marked] = 0.0
         self._reply['begins'][marked] = 1.0
         self._flags_set = True
+        self._infos.clear(marked)
         if self._watch is not None:
             self._require_choices(marked)
 
@@ -160,6 +171,10 @@ class EnvSlice:
             return value(*args, **kwargs) if callable(value) else value
         except Exception:
             raise self._raised(index, f'in {name}') from None
+
+    def info_names(self) -> list[str]:
+        """What infos had beside the numbers that are wanted."""
+        return sorted(self._infos.seen)
 
     def measure(self) -> float:
         """Seconds that a step takes, in an environment made for that alone.
@@ -215,6 +230,12 @@ class EnvSlice:
             raise self._broken(index, 'reset', result, error) from None
         if found is not None:
             raise self._beyond(index, found[1], 'a first observation', 'observ')
+
+    def _write_infos(self, index: int, info: Any) -> None:
+        try:
+            self._infos.write(index, info)
+        except TypeError as error:
+            raise self._told(index, errors.EnvError(f'{error}.')) from None
 
     def _actions(self) -> list:
         actions = self._request['action']
