@@ -112,6 +112,17 @@ def test_environment_itself_is_refused_with_what_to_give_instead():
     refused('which is one already. Give its class, or a function', env=env)
 
 
+@pytest.mark.parametrize('name', ['', 'a,b', 'a"', ' a', 'a\nb', 5])
+def test_names_that_no_table_can_have_are_refused(name):
+    refused(r'a list of .*, such as \[a, b\], each a name', log_info=[name])
+
+
+def test_names_of_numbers():
+    names = ['x', 'reward/x y', 'é-1']
+    checks.require_settings(configs.ppo(log_info=names))
+    refused("'log_info' has 'x' twice", log_info=[*names, 'x'])
+
+
 def test_sizes_that_do_not_divide_are_refused():
     refused('batch_size=33. Choose 32 or 64', batch_size=33)
     network = 'recurrent_gaussian'
