@@ -6,8 +6,6 @@ Needs neither TensorFlow nor workers, so that a mistake is refused at once.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium as gym
-
 from agents.algorithms import sizes
 from agents.scripts.kinds import Kind
 from agents.scripts.settings import SETTINGS, find_defaults
@@ -101,7 +99,7 @@ def _require_allowed(key: str, value: Any, kind: Kind) -> None:
     hint = '.'
     if isinstance(value, str) and kind.choices:
         hint = errors.nearest(value, kind.choices)
-    elif isinstance(value, (gym.Env, gym.vector.VectorEnv)):
+    elif hasattr(value, 'reset') and hasattr(value, 'step'):
         hint = (
             ', which is one already. Give its class, or a function that makes '
             'it: every agent has one of its own.'

@@ -36,7 +36,14 @@ PACKAGES = {
     'gymnasium.envs.tabular': ('jax', 'jax'),
 }
 
-# Said of environments that others register.
+# Where environments are that others register, by what their names begin with:
+# the module that does it and how it is installed with all that they need.
+REGISTERED_BY = {
+    'ALE/': ('ale_py', "pip install 'agents[atari]'"),
+    'dm_control/': ('shimmy', "pip install 'shimmy[dm-control]'"),
+}
+
+# Said of environments that others register elsewhere.
 OTHERS = (
     'What another package registers is named as module:Id, such as '
     'ale_py:ALE/Pong-v5.'
@@ -245,6 +252,13 @@ def _make_limited(
         made = env(**kwargs)
         if isinstance(made, gym.vector.VectorEnv):
             raise errors.EnvError(f'What {_name(env)} makes {NO_VECTORS}')
+        if not isinstance(made, gym.Env):
+            raise errors.EnvError(
+                f'What {_name(env)} makes is no gymnasium.Env but a '
+                f'{type(made).__module__}.{type(made).__name__}. Derive it '
+                'from that, or wrap one of the older package gym with '
+                'shimmy.GymV21CompatibilityV0.'
+            )
         return wrappers.LimitDuration(made, max_length)
     if 'mujoco' in str(env.entry_point):
         importlib.import_module('mujoco')
@@ -294,17 +308,33 @@ def _spec(name: str) -> gym.envs.registration.EnvSpec:
     except gym.error.Error as error:
         near = errors.nearest(registered, gym.registry)
         reason = str(error).rstrip('.?') + ('?' if '?' in str(error) else '.')
+        hint = _hint(registered) or OTHERS
         raise errors.ConfigError(
-            f'There is no environment {name!r}{near} {reason} {OTHERS}'
+            f'There is no environment {name!r}{near} {reason} {hint}'
         ) from error
     except Exception as error:
+        hint = _hint(registered)
         raise errors.ConfigError(
             f'The environment {name!r} cannot be imported: {error}.'
+            f'{hint and " "}{hint}'
         ) from error
     if spec.entry_point is None:
         raise errors.ConfigError(f'The environment {name!r} {NO_VECTORS}')
     _require_installed(spec)
     return spec
+
+
+def _hint(name: str) -> str:
+    """Say where an environment is from that a known package registers.
+
+    Nothing if it has registered others already, so that it is there.
+    """
+    for prefix, (module, remedy) in REGISTERED_BY.items():
+        there = any(each.startswith(prefix) for each in gym.registry)
+        if name.startswith(prefix) and not there:
+            asked = f'{module}:{name}'
+            return f'Ask for it as {asked!r}, after {remedy}.'
+    return ''
 
 
 def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:

@@ -108,8 +108,11 @@ def test_value_within_its_range_is_fine(changes):
 
 
 def test_environment_itself_is_refused_with_what_to_give_instead():
-    env = gym.make('CartPole-v1')
-    refused('which is one already. Give its class, or a function', env=env)
+    class Arm:
+        reset = step = None
+
+    for env in (gym.make('CartPole-v1'), Arm()):
+        refused('which is one already. Give its class, or a function', env=env)
 
 
 @pytest.mark.parametrize('name', ['', 'a,b', 'a"', ' a', 'a\nb', 5])

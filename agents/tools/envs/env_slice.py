@@ -36,6 +36,14 @@ VALUES = {
 }
 OLD_VALUES = {'step': 4, 'reset': 1}
 
+# How errors end that wrappers raise of environments from before, and what can
+# be done about these.
+OLD_ERRORS = 'to unpack (expected 5, got 4)', "keyword argument 'seed'"
+OLD_REMEDY = (
+    'as before Gymnasium 0.26; wrap the environment with '
+    'shimmy.GymV21CompatibilityV0 or return what is asked for today'
+)
+
 
 class EnvSlice:
     """Some environments of a batch, their data in the arrays of a block.
@@ -309,9 +317,11 @@ class EnvSlice:
         return errors.EnvError(f'Environment {self._first + index}: {error}')
 
     def _raised(self, index: int, doing: str) -> errors.EnvError:
+        trace = traceback.format_exc().rstrip()
+        old = f', {OLD_REMEDY}.' if trace.endswith(OLD_ERRORS) else ''
         return errors.EnvError(
             f'Environment {self._first + index} raised an error {doing}:\n'
-            f'{traceback.format_exc().rstrip()}'
+            f'{trace}{old}'
         )
 
     def _broken(
@@ -377,13 +387,10 @@ def _wrong_number(method: str, result: Any) -> str | None:
     count = len(result) if isinstance(result, (tuple, list)) else 1
     if count == len(expected):
         return None
-    old = (
-        ', as before Gymnasium 0.26; wrap the environment with '
-        'shimmy.GymV21CompatibilityV0 or return what is asked for today'
-    )
+    old = f', {OLD_REMEDY}' if count == before else ''
     return (
         f'it should return {len(expected)} values ({", ".join(expected)}), not '
-        f'{count}{old if count == before else ""}'
+        f'{count}{old}'
     )
 
 
