@@ -119,6 +119,7 @@ class EnvSlice:
         then what to act on next while `next_observ` is the true successor.
         """
         current, write = self._current, self._write
+        has_names = bool(self.log_info)
         rewards: list[float] = []
         ended: list[tuple[int, bool, bool]] = []
         with np.errstate(over='ignore'):  # Shows as infinity, which is checked.
@@ -140,7 +141,7 @@ class EnvSlice:
                         _require_flags(terminated, truncated)
                 except Exception as error:
                     raise self._broken(index, 'step', result, error) from None
-                if self._infos:
+                if has_names:
                     self._write_infos(index, info)
                 if terminated or truncated:
                     ended.append((index, terminated, truncated))
@@ -164,7 +165,6 @@ class EnvSlice:
             self._reply[name][marked] = 0.0
         self._reply['begins'][marked] = 1.0
         self._flags_set = True
-        self._infos.clear(marked)
         if self._watch is not None:
             self._require_choices(marked)
 

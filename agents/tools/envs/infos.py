@@ -33,9 +33,6 @@ class Writer:
         self._names = names
         self._rows = np.empty((0, len(names)), np.float32)
 
-    def __bool__(self) -> bool:
-        return bool(self._names)
-
     def attach(self, rows: np.ndarray) -> None:
         """Use an array `[row, name]` from now on."""
         self._rows = rows
@@ -52,10 +49,6 @@ class Writer:
         self._rows[row] = numbers
         if any(map(math.isnan, numbers)) and len(self.seen) < MOST_SEEN:
             self.seen.update(names(info))
-
-    def clear(self, rows: np.ndarray) -> None:
-        """Forget what was written where a mask is true."""
-        self._rows[rows] = math.nan
 
 
 class Means:

@@ -254,6 +254,7 @@ def random_starts(env, seeds):
     ]
 
 
+@pytest.mark.filterwarnings('ignore::UserWarning')
 def test_observe_mask():
     taxi = TaxiEnv()
     assert wrappers.ObserveMask.is_for(taxi)
