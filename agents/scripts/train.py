@@ -47,7 +47,7 @@ from agents.scripts import (
     utility,
 )
 from agents.scripts.status import Status
-from agents.tools import errors, world
+from agents.tools import choices, errors, world
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.restarts import Restarts
 from agents.tools.runs import checkpoints
@@ -349,9 +349,12 @@ def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
         ('observations', 'actions'), found, learnt, strict=True
     ):
         if new != old:
+            masks = [choices.has_mask(*pair) for pair in (found, learnt)]
+            setting = 'env' if masks[0] == masks[1] else 'action_masks'
             raise errors.ConfigError(
                 f'The environment has {kind} of {new}, where {logdir} has '
-                f'learnt with {old}. Leave env as it was, or begin a new run.'
+                f'learnt with {old}. Leave {setting} as it was, or begin a new '
+                'run.'
             )
 
 

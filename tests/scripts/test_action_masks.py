@@ -165,6 +165,13 @@ def test_policies_of_a_run_with_masks_are_recorded_and_filmed(run, tmp_path):
         )
 
 
+def test_run_with_masks_does_not_go_on_without(run):
+    settings = config(action_masks=False)
+    message = 'has learnt with Dict.* Leave action_masks as it was'
+    with pytest.raises(errors.ConfigError, match=message):
+        next(agents.train(settings, run[0], env_processes=False))
+
+
 @pytest.fixture
 def start():
     """A function that starts a batch as a config says, which is closed."""
