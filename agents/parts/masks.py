@@ -1,9 +1,7 @@
 """Masks of the actions that are possible, which observations may carry.
 
-Where observations are a Dict with the key `action_mask`, and actions are one
-or more choices, its value tells for each choice whether it is possible: not
-zero for yes. It is a vector, in which the choices of a `MultiDiscrete` space
-follow each other. Policies apply it; no network sees it.
+What they look like is told in `agents.tools.choices`. Policies apply them; no
+network sees them.
 """
 
 from typing import Any
@@ -12,19 +10,10 @@ import gymnasium as gym
 
 from agents.parts import distributions
 from agents.tools import errors, spaces
+from agents.tools.choices import KEY, has_mask
 from agents.tools.graph.backend import tf
 
-KEY = 'action_mask'
-
-
-def has_mask(observ_space: gym.Space, action_space: gym.Space) -> bool:
-    """Whether observations tell which actions are possible."""
-    choices = gym.spaces.Discrete, gym.spaces.MultiDiscrete
-    return (
-        isinstance(observ_space, gym.spaces.Dict)
-        and KEY in observ_space.spaces
-        and isinstance(action_space, choices)
-    )
+__all__ = ['KEY', 'has_mask', 'split', 'visible_space']
 
 
 def visible_space(

@@ -128,6 +128,7 @@ def _start_members(
             (seed[0], purpose, seed[1]),
             config.worker_timeout,
             rank * count,
+            config.log_info,
         )
         for purpose, count in zip(
             (env_setup.TRAIN, env_setup.EVAL), counts, strict=True

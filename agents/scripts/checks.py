@@ -3,10 +3,8 @@
 Needs neither TensorFlow nor workers, so that a mistake is refused at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import gymnasium as gym
 
 from agents.algorithms import sizes
 from agents.scripts.kinds import Kind
@@ -33,6 +31,7 @@ def require_settings(config: AttrDict, ranks: int = 1) -> None:
     for key, value in config.items():
         if key in SETTINGS:
             _require_allowed(key, value, SETTINGS[key].kind)
+    _require_distinct('log_info', config['log_info'])
     _require_demonstrations(config)
     sizes.require_minibatches(config, config['network'] == 'recurrent')
     sizes.require_weights(config)
@@ -65,6 +64,12 @@ def _require_demonstrations(config: Mapping[str, Any]) -> None:
         )
 
 
+def _require_distinct(key: str, names: Sequence[str]) -> None:
+    twice = [name for name in names if list(names).count(name) > 1]
+    if twice:
+        raise errors.ConfigError(f'The setting {key!r} has {twice[0]!r} twice.')
+
+
 def convert_value(key: str, value: Any, present: Any = None) -> Any:
     """Convert the value of a setting that comes from a text, and check it.
 
@@ -93,7 +98,7 @@ def _require_allowed(key: str, value: Any, kind: Kind) -> None:
     hint = '.'
     if isinstance(value, str) and kind.choices:
         hint = errors.nearest(value, kind.choices)
-    elif isinstance(value, (gym.Env, gym.vector.VectorEnv)):
+    elif hasattr(value, 'reset') and hasattr(value, 'step'):
         hint = (
             ', which is one already. Give its class, or a function that makes '
             'it: every agent has one of its own.'

@@ -36,7 +36,14 @@ PACKAGES = {
     'gymnasium.envs.tabular': ('jax', 'jax'),
 }
 
-# Said of environments that others register.
+# Where environments are that others register, by what their names begin with:
+# the module that does it and how it is installed with all that they need.
+REGISTERED_BY = {
+    'ALE/': ('ale_py', "pip install 'agents[atari]'"),
+    'dm_control/': ('shimmy', "pip install 'shimmy[dm-control]'"),
+}
+
+# Said of environments that others register elsewhere.
 OTHERS = (
     'What another package registers is named as module:Id, such as '
     'ale_py:ALE/Pong-v5.'
@@ -78,9 +85,31 @@ def constructor(
         _require_rendering(config.env)
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else _spec(config.env)
-    return functools.partial(
+    make = functools.partial(
         _make, env, kwargs, max_length, config.observ_bounds
     )
+    return Masking(make) if limited and config.action_masks else make
+
+
+class Masking:
+    """Makes environments that observe their masks of actions, if any.
+
+    Whether they tell any is found out once in each process, which takes a
+    reset of the first environment, see `wrappers.ObserveMask.is_for`.
+
+    Args:
+        make: Function that makes an environment.
+    """
+
+    def __init__(self, make: Callable[[], gym.Env]):
+        self._make = make
+        self._tell: bool | None = None
+
+    def __call__(self) -> gym.Env:
+        env = self._make()
+        if self._tell is None:
+            self._tell = wrappers.ObserveMask.is_for(env)
+        return wrappers.ObserveMask(env) if self._tell else env
 
 
 def limit(config: AttrDict) -> int:
@@ -112,6 +141,11 @@ def require(config: AttrDict) -> None:
             "The setting 'observ_bounds' is for environments in processes; "
             'nothing comes between a native one and its policy.'
         )
+    if config.log_info:
+        raise errors.ConfigError(
+            "The setting 'log_info' is for environments in processes; a native "
+            'one has no info.'
+        )
     if isinstance(config.env, str):
         registry.require_known(config.env.removeprefix(NATIVE))
 
@@ -132,6 +166,7 @@ def start(
     seed: Sequence[int] = (0,),
     timeout: float = 60.0,
     first: int = 0,
+    log_info: Sequence[str] = (),
 ) -> list[EnvSlice] | list[ExternalProcess]:
     """Make environments, or start the processes that make them.
 
@@ -148,13 +183,15 @@ def start(
         timeout: Seconds within which a worker has to answer.
         first: Index of the first environment, where there are those of ranks
             before.
+        log_info: Names of the numbers of infos that are wanted.
     """
     seeds = [
         int(np.random.SeedSequence([*seed, first + index]).generate_state(1)[0])
         for index in range(count)
     ]
     if not env_processes:
-        return [EnvSlice([constructor] * count, seeds, first)]
+        here = [constructor] * count
+        return [EnvSlice(here, seeds, first, log_info=log_info)]
     require_descriptors([count], num_workers)
     cores, workers = cpu.cores(), _workers(count, num_workers)
     # With a worker for every core, each stays on its own; a scheduler left to
@@ -170,6 +207,7 @@ def start(
                 first=first + int(indices[0]),
                 timeout=timeout,
                 core=core,
+                log_info=log_info,
             )
             started.append(process)
             stack.callback(process.close)
@@ -231,6 +269,13 @@ def _make_limited(
         made = env(**kwargs)
         if isinstance(made, gym.vector.VectorEnv):
             raise errors.EnvError(f'What {_name(env)} makes {NO_VECTORS}')
+        if not isinstance(made, gym.Env):
+            raise errors.EnvError(
+                f'What {_name(env)} makes is no gymnasium.Env but a '
+                f'{type(made).__module__}.{type(made).__name__}. Derive it '
+                'from that, or wrap one of the older package gym with '
+                'shimmy.GymV21CompatibilityV0.'
+            )
         if max_length is None:
             return made
         return wrappers.LimitDuration(made, max_length)
@@ -284,17 +329,33 @@ def _spec(name: str) -> gym.envs.registration.EnvSpec:
     except gym.error.Error as error:
         near = errors.nearest(registered, gym.registry)
         reason = str(error).rstrip('.?') + ('?' if '?' in str(error) else '.')
+        hint = _hint(registered) or OTHERS
         raise errors.ConfigError(
-            f'There is no environment {name!r}{near} {reason} {OTHERS}'
+            f'There is no environment {name!r}{near} {reason} {hint}'
         ) from error
     except Exception as error:
+        hint = _hint(registered)
         raise errors.ConfigError(
             f'The environment {name!r} cannot be imported: {error}.'
+            f'{hint and " "}{hint}'
         ) from error
     if spec.entry_point is None:
         raise errors.ConfigError(f'The environment {name!r} {NO_VECTORS}')
     _require_installed(spec)
     return spec
+
+
+def _hint(name: str) -> str:
+    """Say where an environment is from that a known package registers.
+
+    Nothing if it has registered others already, so that it is there.
+    """
+    for prefix, (module, remedy) in REGISTERED_BY.items():
+        there = any(each.startswith(prefix) for each in gym.registry)
+        if name.startswith(prefix) and not there:
+            asked = f'{module}:{name}'
+            return f'Ask for it as {asked!r}, after {remedy}.'
+    return ''
 
 
 def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:

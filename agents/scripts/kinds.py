@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import numbers
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ class Kind:
         or_none: Whether it may be None.
         or_function: Whether it may be a function.
         name: What the value is, where its type does not tell.
+        pattern: What a text has to match.
     """
 
     type: type
@@ -47,6 +49,7 @@ class Kind:
     or_none: bool = False
     or_function: bool = False
     name: str = ''
+    pattern: str = '(?s).*'
 
     def convert(self, value: Any) -> Any:
         """Make of a value read from a text the one that was meant by it.
@@ -77,9 +80,10 @@ class Kind:
         if self.choices:
             text = f'one of {", ".join(self.choices)}'
         if self.is_list:
+            example = '[a, b]' if self.type is str else '[64, 64]'
             text = (
-                f'a list of at most {MOST_PARTS} parts, such as [64, 64], each '
-                f'{text}'
+                f'a list of at most {MOST_PARTS} parts, such as {example}, '
+                f'each {text}'
             )
         alternatives = [
             name
@@ -102,7 +106,8 @@ class Kind:
         if self.choices:
             return value in self.choices
         if self.type not in (int, float):
-            return isinstance(value, self.type)
+            fits = re.fullmatch(self.pattern, str(value)) is not None
+            return isinstance(value, self.type) and fits
         numeric = numbers.Integral if self.type is int else numbers.Real
         if isinstance(value, bool) or not isinstance(value, numeric):
             return False
@@ -176,6 +181,13 @@ POSITIVE = Kind(float, above=0)
 POSITIVE_OR_NONE = Kind(float, above=0, or_none=True)
 WEIGHT = Kind(float, least=0)
 COUNT_OR_NONE = Kind(int, least=1, or_none=True)
+# Of columns of a table, which has no quotes.
+COLUMNS = Kind(
+    str,
+    is_list=True,
+    name='a name without commas, quotes and spaces at its ends',
+    pattern=r'[^\s,"]([^,"\r\n]*[^\s,"])?',
+)
 FILE_OR_NONE = Kind(str, or_none=True, name='the name of a file')
 SEED = Kind(int, least=0, most=2**32 - 1)
 ENVIRONMENT = Kind(

@@ -9,7 +9,7 @@ import numpy as np
 from agents.algorithms import sizes
 from agents.parts import distributions, policy, sequences
 from agents.scripts import config_file, networks, trust, utility
-from agents.tools import errors, nested, spaces
+from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
 from agents.tools.graph import bounds, random, state, weights
@@ -29,6 +29,11 @@ def load(
         observ, _ = env.reset()
         policy.reset()
         action = policy(observ)
+
+    Where the environment tells in its info which actions are possible:
+
+        observ, info = env.reset()
+        action = policy(observ, mask=info['action_mask'])
 
     Nothing in the directory is run as code. A run whose network is a function
     of the user's needs the configuration that has it.
@@ -101,6 +106,10 @@ class LoadedPolicy:
     scaling and clipping are part of the policy, and so is the state of a
     recurrent one, which `reset` sets back.
 
+    A policy that has learnt with masks of actions needs them. Its space of
+    observations is a Dict that has them as `action_mask`. Such an observation
+    can be given, or else that of the environment and the mask beside it.
+
     Args:
         policy: The policy.
         observ_space: Space of the observations.
@@ -128,22 +137,32 @@ class LoadedPolicy:
         self._observ = observations.zeros(observ_space, self._count)
         self._writer = observations.Writer(observ_space, self._observ)
         self._begins = np.ones(self._count, bool)
+        masked = choices.has_mask(observ_space, self.action_space)
+        self._watch = choices.Watch(self.action_space) if masked else None
 
     def reset(self, mask: np.ndarray | None = None) -> None:
         """Tell that episodes begin, of all agents or where a mask is true."""
         self._begins |= True if mask is None else np.asarray(mask, bool)
 
-    def __call__(self, observ: Any, deterministic: bool = True) -> Any:
+    def __call__(
+        self, observ: Any, deterministic: bool = True, mask: Any = None
+    ) -> Any:
         """Choose the action for an observation, or actions for a batch.
 
         Args:
             observ: Observation, or `num_agents` of them, leaves `[agent, ...]`.
             deterministic: Take the most probable action rather than sample.
+            mask: Which choices are possible, where that is not part of the
+                observation: a vector, or one for each part of the action;
+                leaves `[agent, ...]` for a batch.
         """
+        given = (observ,) if mask is None else (observ, mask)
         if self._batched:
-            self._require_batch(observ)
+            self._require_batch(given)
         for row in range(self._count):
-            self._writer.write(row, self._row(observ, row))
+            self._writer.write(row, self._join(*self._row(given, row)))
+        if self._watch is not None:
+            self._require_choices(self._watch)
         actions = self.choose(self._observ, deterministic)
         actions = actions + spaces.start(self.action_space)
         actions = actions.astype(self.action_space.dtype)
@@ -164,6 +183,35 @@ class LoadedPolicy:
         action = self._act(inputs, tf.constant(self._begins), deterministic)
         self._begins[:] = False
         return action.numpy()
+
+    def _join(self, observ: Any, mask: Any = None) -> Any:
+        """Put a mask into an observation, as in the training."""
+        keys = {*observ} if isinstance(observ, dict) else set()
+        if mask is None:
+            if self._watch is not None and choices.KEY not in keys:
+                raise ValueError(
+                    'The policy has learnt with masks of actions: give it one '
+                    "beside the observation, as policy(observ, mask=info['"
+                    f"{choices.KEY}']) or mask=env.action_masks()."
+                )
+            return observ
+        if self._watch is None:
+            raise ValueError('The policy has learnt without masks of actions.')
+        flat = choices.flatten(mask, self.action_space)
+        space: Any = self.observation_space
+        alone = {*space} == {choices.OBSERVATION, choices.KEY}
+        if alone and choices.OBSERVATION not in keys:
+            observ = {choices.OBSERVATION: observ}
+        return {**observ, choices.KEY: flat}
+
+    def _require_choices(self, watch: choices.Watch) -> None:
+        """Refuse observations in which nothing is possible."""
+        found = watch.first_stuck(self._observ[choices.KEY])
+        if found is not None:
+            row, part = found
+            what = choices.describe_stuck(part, self.action_space)
+            which = f' of observation {row}' if self._batched else ''
+            raise ValueError(f'By the mask{which}, {what}.')
 
     def _require_batch(self, observ: Any) -> None:
         for leaf in nested.flatten(observ):

@@ -9,7 +9,7 @@ from typing import Any
 import agents
 from agents import tools
 from agents.scripts import console, env_setup, interrupts
-from agents.tools import errors
+from agents.tools import choices, errors
 from agents.tools.attr_dict import AttrDict
 
 
@@ -49,7 +49,23 @@ def opened(
     # Libraries may swallow the exception that a signal raises, but not this.
     (signals or interrupts.Interrupts()).call(batch_env.cancel)
     with contextlib.closing(batch_env):
-        yield batch_env, agents.load(logdir, config, checkpoint, num_agents)
+        policy = agents.load(logdir, config, checkpoint, num_agents)
+        _require_same_masks(batch_env, policy)
+        yield batch_env, policy
+
+
+def _require_same_masks(batch_env: Any, policy: Any) -> None:
+    """Refuse environments that tell of masks as the training had them not."""
+    learnt, found = [
+        choices.has_mask(each.observation_space, each.action_space)
+        for each in (policy, batch_env)
+    ]
+    if learnt != found:
+        raise errors.ConfigError(
+            f'The policy has learnt with{"" if learnt else "out"} masks of '
+            'actions, and its environments are made the other way: --set '
+            f'action_masks={str(learnt).lower()}.'
+        )
 
 
 def run(command: Callable[[interrupts.Interrupts], None]) -> int:

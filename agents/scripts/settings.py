@@ -91,6 +91,18 @@ ENVIRONMENTS = Group(
             kinds.one_of('ignore', *wrappers.BoundObserv.CHOICES),
             'What to do with observations beyond the bounds of their space',
         ),
+        'action_masks': Setting(
+            True,
+            kinds.FLAG,
+            "Whether masks by info['action_mask'] or action_masks() become "
+            'part of observations, so that they are applied',
+        ),
+        'log_info': Setting(
+            [],
+            kinds.COLUMNS,
+            'Numbers of info whose means over steps are reported, by name; '
+            'a/b is b within a',
+        ),
         'num_agents': Setting(
             8,
             kinds.ENVIRONMENTS,

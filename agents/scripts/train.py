@@ -35,6 +35,7 @@ from agents.scripts import (
     config_names,
     console,
     env_setup,
+    info_means,
     interrupts,
     launcher,
     options,
@@ -46,7 +47,7 @@ from agents.scripts import (
     utility,
 )
 from agents.scripts.status import Status
-from agents.tools import errors, world
+from agents.tools import choices, errors, world
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.restarts import Restarts
 from agents.tools.runs import checkpoints
@@ -171,8 +172,9 @@ def _train(
             if logdir and not loop.records:
                 config_file.save_config(config, logdir)
                 utility.save_spaces(envs[0], logdir)
+                columns = info_means.columns(config.log_info)
                 loop.records = stack.enter_context(
-                    utility.define_records(logdir, loop.clock())
+                    utility.define_records(logdir, loop.clock(), columns)
                 )
 
         loop = _define_loop(graph, config, status, restarts, began, keep, ranks)
@@ -280,10 +282,15 @@ def _define_loop(
 ) -> 'Loop':
     """Make the loop; `keep` is called when something has been done."""
 
-    def counts() -> dict[str, float]:
-        if not restarts.budget:
-            return {}
-        return {'restarts': sum(ranks.gather(restarts.count))}
+    means = info_means.InfoMeans(
+        config.log_info, graph.batch_envs, status.say, ranks
+    )
+
+    def counts(phase: str) -> dict[str, float]:
+        numbers = means.take(phase)
+        if restarts.budget:
+            numbers['restarts'] = sum(ranks.gather(restarts.count))
+        return numbers
 
     def keep_alike() -> None:
         agreement.require_same_weights(ranks, graph.learnt())
@@ -305,7 +312,7 @@ def _define_loop(
         report_every=phases.train,
         log_every=max(phases.call, phases.train // 2),
         summary=graph.algo.summary,
-        counts=counts,
+        counts=functools.partial(counts, 'train'),
     )
     loop.add_phase(
         'eval',
@@ -314,7 +321,7 @@ def _define_loop(
         steps=phases.evaluation,
         report_every=phases.evaluation,
         checkpoint_every=config.checkpoint_every * phases.evaluation,
-        counts=counts,
+        counts=functools.partial(counts, 'eval'),
     )
     return loop
 
@@ -342,9 +349,12 @@ def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
         ('observations', 'actions'), found, learnt, strict=True
     ):
         if new != old:
+            masks = [choices.has_mask(*pair) for pair in (found, learnt)]
+            setting = 'env' if masks[0] == masks[1] else 'action_masks'
             raise errors.ConfigError(
                 f'The environment has {kind} of {new}, where {logdir} has '
-                f'learnt with {old}. Leave env as it was, or begin a new run.'
+                f'learnt with {old}. Leave {setting} as it was, or begin a new '
+                'run.'
             )
 
 

@@ -129,6 +129,7 @@ class SimulationGraph:
             rollout is left out, as checkpoints are written between them.
         of_agents: Those of the agents of this rank, and along which of their
             axes the agents are.
+        batch_envs: The environments of each phase.
 
     Args:
         algo: The algorithm.
@@ -159,6 +160,7 @@ class SimulationGraph:
         gathers = config.distribute == 'gather'
         self._alike = 'policy/' if gathers else ('policy/', 'algo/')
         self._batch_env, self._eval_env = batch_env, eval_env
+        self.batch_envs = {'train': batch_env, 'eval': eval_env}
         self._scores = EpisodeScores(len(batch_env), speaking)
         self._train = simulation.training(
             batch_env, algo, self._scores, config.update_every, updates
@@ -191,6 +193,8 @@ class SimulationGraph:
 
     def eval(self) -> dict[str, float]:
         """Play an episode of each environment; returns means for the log."""
+        if not self._eval_env.native:
+            self._eval_env.infos.restart(episodes=1)
         return self._call(self._evaluate, self._eval_env)
 
     def learnt(self) -> list[Any]:
@@ -348,11 +352,13 @@ def require_room(logdir: Path, weights: int) -> None:
 
 
 @contextlib.contextmanager
-def define_records(logdir: Path, step: int) -> Iterator['Records']:
+def define_records(
+    logdir: Path, step: int, columns: Sequence[str] = ()
+) -> Iterator['Records']:
     """Open the results of a run, see `agents.tools.runs.records`."""
     from agents.tools.runs.records import Records
 
-    with contextlib.closing(Records(logdir, step)) as records:
+    with contextlib.closing(Records(logdir, step, columns)) as records:
         yield records
 
 

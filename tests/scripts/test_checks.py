@@ -110,8 +110,22 @@ def test_value_within_its_range_is_fine(changes):
 
 
 def test_environment_itself_is_refused_with_what_to_give_instead():
-    env = gym.make('CartPole-v1')
-    refused('which is one already. Give its class, or a function', env=env)
+    class Arm:
+        reset = step = None
+
+    for env in (gym.make('CartPole-v1'), Arm()):
+        refused('which is one already. Give its class, or a function', env=env)
+
+
+@pytest.mark.parametrize('name', ['', 'a,b', 'a"', ' a', 'a\nb', 5])
+def test_names_that_no_table_can_have_are_refused(name):
+    refused(r'a list of .*, such as \[a, b\], each a name', log_info=[name])
+
+
+def test_names_of_numbers():
+    names = ['x', 'reward/x y', 'é-1']
+    checks.require_settings(configs.ppo(log_info=names))
+    refused("'log_info' has 'x' twice", log_info=[*names, 'x'])
 
 
 def test_sizes_that_do_not_divide_are_refused():

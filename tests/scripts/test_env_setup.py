@@ -169,6 +169,11 @@ def test_environments_are_divided_among_workers(count, num_workers, sizes):
             env.close()
 
 
+ASK_FOR_ATARI = (
+    "Ask for it as 'ale_py:ALE/Pong-v5', after pip install 'agents[atari]'."
+)
+
+
 @pytest.mark.parametrize(
     'name, messages',
     [
@@ -176,7 +181,13 @@ def test_environments_are_divided_among_workers(count, num_workers, sizes):
         ('CartPole', ["did you mean 'CartPole-v1'?"]),
         ('CartPole-v9', ["did you mean 'CartPole-v1'?", 'v9']),
         ('ALE/Pong-v5', ["no environment 'ALE/Pong-v5'", 'Namespace ALE']),
-        ('ALE/Pong-v5', ['is named as module:Id, such as ale_py:ALE/Pong-v5']),
+        ('Pong', ['is named as module:Id, such as ale_py:ALE/Pong-v5']),
+        ('ALE/Pong-v5', [ASK_FOR_ATARI]),
+        ('no_such:ALE/Pong-v5', ['cannot be imported', ASK_FOR_ATARI]),
+        (
+            'dm_control/walker-walk-v0',
+            ["'shimmy:dm_control/walker-walk-v0', after pip install 'shimmy[d"],
+        ),
         ('envpool:Ant-v4', ['is a vector of environments', 'not supported']),
         ('breaks_on_import:A-v0', ['cannot be imported: No luck.']),
         ('no_such:A-v0', ["'no_such:A-v0' cannot be imported: No module"]),
@@ -185,6 +196,8 @@ def test_environments_are_divided_among_workers(count, num_workers, sizes):
     ],
 )  # fmt: skip
 def test_unregistered_name_suggests(name, messages, tmp_path, monkeypatch):
+    for key in [key for key in gym.registry if key.startswith('ALE/')]:
+        monkeypatch.delitem(gym.registry, key)  # As if nobody had asked.
     (tmp_path / 'breaks_on_import.py').write_text('raise OSError("No luck")')
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(errors.ConfigError) as info:
@@ -255,6 +268,72 @@ def test_module_that_registers_an_environment(start, tmp_path, monkeypatch):
     found = config(env='module_of_a_user:Mine-v0')
     batch = start(env_setup.constructor(found))
     assert batch.call('title') == ['mine']
+
+
+def test_what_a_known_package_has_registered_is_not_asked_for(
+    start, tmp_path, monkeypatch, counter
+):
+    (tmp_path / 'shimmy.py').write_text(
+        'import gymnasium\n'
+        'from gymnasium.envs.classic_control import cartpole\n'
+        'gymnasium.register("dm_control/pole-v0", cartpole.CartPoleEnv)\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, 'shimmy', raising=False)
+    try:
+        batch = start(env_setup.constructor(
+            config(env='shimmy:dm_control/pole-v0')
+        ))  # fmt: skip
+        assert batch.reset().shape == (1, 4)
+        with pytest.raises(errors.ConfigError) as info:
+            env_setup.require(config(env='shimmy:dm_control/pale-v0'))
+        message = str(info.value)
+        assert 'did you mean' in message and 'Ask for it' not in message
+    finally:
+        sys.modules.pop('shimmy', None)
+        gym.registry.pop('dm_control/pole-v0', None)
+
+
+class OldStep(gym.Env):
+    """Has a step of before Gymnasium 0.26."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, {}
+
+
+class OldReset(OldStep):
+    """Has a reset of before that, too."""
+
+    def reset(self):
+        return np.zeros(2, np.float32)
+
+
+@pytest.mark.parametrize('observ_bounds', ['ignore', 'clip'])
+@pytest.mark.parametrize('env', [OldStep, OldReset])
+def test_environments_of_before_are_told_what_to_do(start, env, observ_bounds):
+    changed = config(env=env, observ_bounds=observ_bounds)
+    batch = start(env_setup.constructor(changed), env_processes=False)
+    with pytest.raises(errors.EnvError) as info:
+        batch.reset()
+        batch.step([0])
+    last = str(info.value).splitlines()[-1]
+    assert 'as before Gymnasium 0.26; wrap the environment with shimmy' in last
+
+
+def test_what_is_no_environment_is_named(start):
+    class Duck:
+        reset = step = None
+
+    message = 'What Duck makes is no gymnasium.Env but a .*Duck. Derive it'
+    with pytest.raises(errors.EnvError, match=message) as info:
+        start(env_setup.constructor(config(env=Duck)), env_processes=False)
+    assert '\n' not in str(info.value)
 
 
 def test_environment_registered_here_works_in_a_worker(

@@ -31,6 +31,7 @@ def config():
         ('num_workers=3', 3),
         ('num_workers=null', None),
         ('num_workers=', None),
+        ('kl_stop=None', None),
         ('value_clip=1', 1.0),
         ('network=recurrent', 'recurrent'),
     ],

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors, nested, spaces
-from agents.tools.envs import block, observations, turns
+from agents.tools.envs import block, infos, observations, turns
 from agents.tools.envs.env_slice import EnvSlice
 from agents.tools.envs.external_process import ExternalProcess
 from agents.tools.envs.replies import Replies
@@ -39,6 +39,9 @@ class BatchEnv:
     A process that died, hangs, or whose environment raised or broke its
     contract may be started anew. The step is lost then for its environments,
     see `agents.tools.Transition`, and new episodes have begun.
+
+    Attributes:
+        infos: Numbers that the members take from infos, see their `log_info`.
 
     Args:
         envs: Environments, `ExternalProcess` and `EnvSlice` objects, in order.
@@ -81,6 +84,7 @@ class BatchEnv:
         self.action_space = self._members[0].action_space
         self._actions_shape = (len(self), *spaces.shape(self.action_space))
         self._choices = spaces.count(self.action_space)
+        self.infos = infos.Means(self._members[0].log_info, len(self))
         self._reply = block.reply_layout(self.observation_space)
         # What was last to be acted on, if it may be needed.
         self._observ = observations.zeros(self.observation_space, len(self))
@@ -131,6 +135,11 @@ class BatchEnv:
             }
             results.update({i: promise() for i, promise in promises.items()})
         return [results[index] for index in range(len(self))]
+
+    def info_names(self) -> list[str]:
+        """What infos had beside the numbers that are wanted."""
+        found = [member.info_names() for member in self._members]
+        return sorted(set(itertools.chain(*found)))
 
     def cancel(self) -> None:
         """Make the step under way, or the next one, raise `Cancelled`.
@@ -213,6 +222,8 @@ class BatchEnv:
             np.concatenate(parts, out=matrix)
         if anew:
             self._mark_lost(reply, anew, lost)
+        if self.infos.names and request == turns.STEP:
+            self._add_infos(reply)
         if self._restarts.budget:
             observ = self._reply.views(reply)['observ']
             self._observ = nested.map(np.copy, observ)
@@ -232,13 +243,15 @@ class BatchEnv:
         self._actions = [member.request['action'] for member in self._blocks]
         self._resets = [member.request['reset'] for member in self._blocks]
         self._parts = [*zip(*[b.matrices for b in self._blocks], strict=True)]
+        self._infos = [member.infos for member in self._blocks]
 
     def _attach(self, place: int) -> block.Block:
         """Set up the memory of a member, which has then been constructed."""
         member = self._members[place]
         if isinstance(member, EnvSlice):
             found = member.observation_space, member.action_space
-            own = block.Block(*found, len(member))
+            numbers = len(member.log_info)
+            own = block.Block(*found, len(member), infos=numbers)
             member.attach(own)
             return own
         while True:
@@ -288,6 +301,12 @@ class BatchEnv:
             leaf[rows] = last[rows]
 
         nested.map(restore, reply['next_observ'], self._observ)
+
+    def _add_infos(self, matrices: list[np.ndarray]) -> None:
+        reply = self._reply.views(matrices)
+        done = (reply['terminated'] > 0.5) | (reply['truncated'] > 0.5)
+        whole = done & (reply['lost'] < 0.5)
+        self.infos.add(np.concatenate(self._infos), whole)
 
     def _empty(self) -> list[np.ndarray]:
         """Matrices for a reply."""

@@ -50,6 +50,14 @@ class Block:
         request: Arrays `action` and `reset`, one row per environment.
         reply: Nest of arrays, see `reply_layout`.
         matrices: The reply as matrices, one row per environment.
+        infos: Numbers beside the reply, see `agents.tools.envs.infos`.
+
+    Args:
+        observ_space: Space of the observations.
+        action_space: Space of the actions.
+        count: Number of environments.
+        buffer: Memory to use, by default some of its own.
+        infos: How many numbers there are beside the reply.
     """
 
     def __init__(
@@ -58,8 +66,9 @@ class Block:
         action_space: gym.Space,
         count: int,
         buffer: memoryview | None = None,
+        infos: int = 0,
     ):
-        size = self.size(observ_space, action_space, count)
+        size = self.size(observ_space, action_space, count, infos)
         buffer = memoryview(bytearray(size)) if buffer is None else buffer
         self._offset = 0
 
@@ -76,15 +85,20 @@ class Block:
         self.request = request.views(allocate(request))
         self.matrices = allocate(reply)
         self.reply = reply.views(self.matrices)
+        self.infos = self._matrix(buffer, 'float32', count, infos)
 
     @staticmethod
     def size(
-        observ_space: gym.Space, action_space: gym.Space, count: int
+        observ_space: gym.Space,
+        action_space: gym.Space,
+        count: int,
+        infos: int = 0,
     ) -> int:
         """The number of bytes that a block takes."""
         groups = (
             *request_layout(action_space).groups,
             *reply_layout(observ_space).groups,
+            ('float32', infos),
         )
         return sum(_padded(kind, count * width) for kind, width in groups)
 

@@ -17,6 +17,7 @@ START = b'i'  # Payload: pickled settings of the slice. Parent to child only.
 WAKE = b'w'  # There is a request in shared memory.
 CALL = b'c'  # Payload: pickled index, name, arguments. Parent to child only.
 MEASURE = b'm'
+INFO_NAMES = b'n'
 CLOSE = b'q'
 
 # Replies.

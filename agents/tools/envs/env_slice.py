@@ -18,8 +18,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import errors, nested, spaces
-from agents.tools.envs import block, observations
+from agents.tools import choices, errors, nested, spaces
+from agents.tools.envs import block, infos, observations
 
 # Environments that take longer to be made, each, are not measured. The others
 # are for so many seconds, or as many steps.
@@ -36,6 +36,14 @@ VALUES = {
 }
 OLD_VALUES = {'step': 4, 'reset': 1}
 
+# How errors end that wrappers raise of environments from before, and what can
+# be done about these.
+OLD_ERRORS = 'to unpack (expected 5, got 4)', "keyword argument 'seed'"
+OLD_REMEDY = (
+    'as before Gymnasium 0.26; wrap the environment with '
+    'shimmy.GymV21CompatibilityV0 or return what is asked for today'
+)
+
 
 class EnvSlice:
     """Some environments of a batch, their data in the arrays of a block.
@@ -46,6 +54,10 @@ class EnvSlice:
         first: Index of the first of these environments within the batch.
         current: One integer, written with the index of the environment at
             work, to tell which one died or hangs.
+        log_info: Names of the numbers of their infos that are wanted.
+
+    Attributes:
+        log_info: The same names.
     """
 
     def __init__(
@@ -54,7 +66,10 @@ class EnvSlice:
         seeds: Sequence[int | None] | None = None,
         first: int = 0,
         current: memoryview | np.ndarray | None = None,
+        log_info: Sequence[str] = (),
     ):
+        self.log_info = log_info
+        self._infos = infos.Writer(log_info)
         self.envs: list[gym.Env] = []
         self._constructors = constructors
         self._seeds = list(seeds or [None] * len(constructors))
@@ -65,10 +80,8 @@ class EnvSlice:
             self._current[0] = index
             try:
                 self.envs.append(constructor())
-            except errors.EnvError as error:  # It says all there is to say.
-                raise errors.EnvError(
-                    f'Environment {first + index}: {error}'
-                ) from None
+            except errors.EnvError as error:
+                raise self._told(index, error) from None
             except Exception:
                 raise self._raised(index, 'while it was constructed') from None
         self._making_seconds = time.perf_counter() - started
@@ -95,6 +108,8 @@ class EnvSlice:
             self.observation_space, self._reply['next_observ']
         )
         self._write = self._next_observ.write
+        self._watch = self._define_watch()
+        self._infos.attach(memory.infos)
         self._flags_set = False
 
     def step(self) -> None:
@@ -104,6 +119,7 @@ class EnvSlice:
         then what to act on next while `next_observ` is the true successor.
         """
         current, write = self._current, self._write
+        has_names = bool(self.log_info)
         rewards: list[float] = []
         ended: list[tuple[int, bool, bool]] = []
         with np.errstate(over='ignore'):  # Shows as infinity, which is checked.
@@ -112,17 +128,21 @@ class EnvSlice:
                 current[0] = index
                 try:
                     result = env.step(actions[index])
+                except errors.EnvError as error:
+                    raise self._told(index, error) from None
                 except Exception:
                     doing = f'in step, given the action {actions[index]}'
                     raise self._raised(index, doing) from None
                 try:
-                    observ, reward, terminated, truncated, _ = result
+                    observ, reward, terminated, truncated, info = result
                     write(index, observ)
                     rewards.append(as_reward(reward))
                     if not (terminated is False and truncated is False):
                         require_flags(terminated, truncated)
                 except Exception as error:
                     raise self._broken(index, 'step', result, error) from None
+                if has_names:
+                    self._write_infos(index, info)
                 if terminated or truncated:
                     ended.append((index, terminated, truncated))
             try:
@@ -133,6 +153,8 @@ class EnvSlice:
         self._set_flags(ended)
         for index, _, _ in ended:
             self._reset(index)
+        if self._watch is not None:
+            self._require_choices()
 
     def reset(self) -> None:
         """Reset the environments that the request marks."""
@@ -143,6 +165,8 @@ class EnvSlice:
             self._reply[name][marked] = 0.0
         self._reply['begins'][marked] = 1.0
         self._flags_set = True
+        if self._watch is not None:
+            self._require_choices(marked)
 
     def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of an environment, or read an attribute.
@@ -155,6 +179,10 @@ class EnvSlice:
             return value(*args, **kwargs) if callable(value) else value
         except Exception:
             raise self._raised(index, f'in {name}') from None
+
+    def info_names(self) -> list[str]:
+        """What infos had beside the numbers that are wanted."""
+        return sorted(self._infos.seen)
 
     def measure(self) -> float:
         """Seconds that a step takes, in an environment made for that alone.
@@ -194,6 +222,8 @@ class EnvSlice:
             if seed is not None:
                 env.action_space.seed(seed)
             result = env.reset(seed=seed)
+        except errors.EnvError as error:
+            raise self._told(index, error) from None
         except Exception:
             doing = f'in reset, given the seed {seed}'
             raise self._raised(index, doing) from None
@@ -208,6 +238,12 @@ class EnvSlice:
             raise self._broken(index, 'reset', result, error) from None
         if found is not None:
             raise self._beyond(index, found[1], 'a first observation', 'observ')
+
+    def _write_infos(self, index: int, info: Any) -> None:
+        try:
+            self._infos.write(index, info)
+        except TypeError as error:
+            raise self._told(index, errors.EnvError(f'{error}.')) from None
 
     def _actions(self) -> list:
         actions = self._request['action']
@@ -242,10 +278,50 @@ class EnvSlice:
         if found is not None:
             raise self._beyond(*found, 'an observation')
 
+    def _define_watch(self) -> choices.Watch | None:
+        """What looks after masks, where observations have some.
+
+        One of another shape is refused by the policy.
+        """
+        found = self.observation_space, self.action_space
+        if not choices.has_mask(*found):
+            return None
+        count = sum(choices.sizes(self.action_space))
+        masks = self._reply['observ'][choices.KEY]
+        fits = getattr(masks, 'shape', None) == (len(self), count)
+        return choices.Watch(self.action_space) if fits else None
+
+    def _require_choices(self, rows: np.ndarray | None = None) -> None:
+        """Refuse states to act on in which nothing is possible.
+
+        Args:
+            rows: Which environments to look at, by default all.
+        """
+        assert self._watch is not None
+        masks = self._reply['observ'][choices.KEY]
+        if rows is not None:
+            masks = masks[rows]
+        found = self._watch.first_stuck(masks)
+        if found is not None:
+            row, part = found
+            index = row if rows is None else int(np.flatnonzero(rows)[row])
+            what = choices.describe_stuck(part, self.action_space)
+            raise errors.EnvError(
+                f'Environment {self._first + index} is in a state in which '
+                f'{what}, as its {choices.KEY} says. It has to end the '
+                'episode instead, or leave a choice that does nothing.'
+            )
+
+    def _told(self, index: int, error: errors.EnvError) -> errors.EnvError:
+        """An error that says all there is to say but for the index."""
+        return errors.EnvError(f'Environment {self._first + index}: {error}')
+
     def _raised(self, index: int, doing: str) -> errors.EnvError:
+        trace = traceback.format_exc().rstrip()
+        old = f', {OLD_REMEDY}.' if trace.endswith(OLD_ERRORS) else ''
         return errors.EnvError(
             f'Environment {self._first + index} raised an error {doing}:\n'
-            f'{traceback.format_exc().rstrip()}'
+            f'{trace}{old}'
         )
 
     def _broken(
@@ -305,13 +381,10 @@ def wrong_number(method: str, result: Any) -> str | None:
     count = len(result) if isinstance(result, (tuple, list)) else 1
     if count == len(expected):
         return None
-    old = (
-        ', as before Gymnasium 0.26; wrap the environment with '
-        'shimmy.GymV21CompatibilityV0 or return what is asked for today'
-    )
+    old = f', {OLD_REMEDY}' if count == before else ''
     return (
         f'it should return {len(expected)} values ({", ".join(expected)}), not '
-        f'{count}{old if count == before else ""}'
+        f'{count}{old}'
     )
 
 

@@ -55,6 +55,7 @@ class ExternalProcess:
 
     Attributes:
         first: Index of the first environment within its batch.
+        log_info: Names of the numbers of infos that are wanted.
 
     Args:
         constructor: Function that makes an environment, or several of them
@@ -63,6 +64,7 @@ class ExternalProcess:
         first: Index of the first environment within its batch.
         timeout: Seconds within which any request has to be answered.
         core: The core to stay on, by default any.
+        log_info: Names of the numbers of infos that a batch wants.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class ExternalProcess:
         first: int = 0,
         timeout: float = 60.0,
         core: int | None = None,
+        log_info: Sequence[str] = (),
     ):
         single = callable(constructor)
         constructors: Any = [constructor] if single else list(constructor)  # type: ignore[arg-type]
@@ -80,6 +83,7 @@ class ExternalProcess:
             'seeds': seeds,
             'first': first,
             'core': core,
+            'log_info': log_info,
         }
         self._make_alike = functools.partial(
             ExternalProcess,
@@ -87,10 +91,12 @@ class ExternalProcess:
             first=first,
             timeout=timeout,
             core=core,
+            log_info=log_info,
         )
         self._seeds = seeds
         self._count = len(constructors)
         self.first = first
+        self.log_info = log_info
         self._timeout = timeout
         self._spaces: tuple[gym.Space, gym.Space] | None = None
         self._busy = True  # With constructing the environments.
@@ -160,11 +166,11 @@ class ExternalProcess:
 
     def measure(self) -> float:
         """Seconds that a step of an environment takes, see `EnvSlice`."""
-        self._found_spaces()
-        self._require_idle()
-        self._begin_request(turns.IN_WORDS)
-        self._send_kind(channel.MEASURE)
-        return self._wait()
+        return self._ask(channel.MEASURE)
+
+    def info_names(self) -> list[str]:
+        """What infos had beside the numbers that are wanted."""
+        return self._ask(channel.INFO_NAMES)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith('_'):
@@ -186,12 +192,13 @@ class ExternalProcess:
     ) -> block.Block:
         """Set up the shared memory through which a batch uses the process."""
         found = self._found_spaces(is_cancelled)
-        size = turns.SIZE + block.Block.size(*found, self._count)
+        numbers = len(self.log_info)
+        size = turns.SIZE + block.Block.size(*found, self._count, numbers)
         memory = block.grown(self._memory, size)
         self.request(turns.ATTACH)
         self._wait(is_cancelled)
         buffer = memoryview(memory)[turns.SIZE :]
-        return block.Block(*found, self._count, buffer)
+        return block.Block(*found, self._count, buffer, numbers)
 
     def request(self, kind: int) -> None:
         """Make a request about the block; `Replies.wait` awaits the reply."""
@@ -313,6 +320,14 @@ class ExternalProcess:
                 self.close()
                 raise
         return self._spaces
+
+    def _ask(self, kind: bytes) -> Any:
+        """Make a request in words and wait for the reply."""
+        self._found_spaces()
+        self._require_idle()
+        self._begin_request(turns.IN_WORDS)
+        self._send_kind(kind)
+        return self._wait()
 
     def _begin_request(self, kind: int) -> bool:
         """Make a request; returns whether the worker has to be woken up."""

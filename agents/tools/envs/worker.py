@@ -92,6 +92,8 @@ class Worker:
             elif request == channel.MEASURE:
                 seconds = envs.measure()
                 self._reply(channel.RESULT, wire.dumps(seconds))
+            elif request == channel.INFO_NAMES:
+                self._reply(channel.RESULT, wire.dumps(envs.info_names()))
             else:
                 return
 
@@ -121,7 +123,8 @@ class Worker:
     def _attach(self, envs: env_slice.EnvSlice) -> None:
         found = envs.observation_space, envs.action_space
         buffer = memoryview(mmap.mmap(self._memory, 0))[turns.SIZE :]
-        envs.attach(block.Block(*found, len(envs), buffer))
+        numbers = len(envs.log_info)
+        envs.attach(block.Block(*found, len(envs), buffer, numbers))
 
     def _call(self, envs: env_slice.EnvSlice) -> None:
         message = cloudpickle.loads(self._parent.receive_payload())

@@ -28,11 +28,18 @@ class Records:
             were written after the last checkpoint, are removed, and so are
             rows that were cut short. A table from before there were all of
             `progress.COLUMNS` gets those that it lacks, at its end.
+        columns: Further columns that a table gets in the same way.
     """
 
-    def __init__(self, directory: str | pathlib.Path, step: int = 0):
+    def __init__(
+        self,
+        directory: str | pathlib.Path,
+        step: int = 0,
+        columns: Sequence[str] = (),
+    ):
         self._directory = pathlib.Path(directory)
         self._path = self._directory / progress.FILE
+        self._columns = *progress.COLUMNS, *columns
         self._names: list[str] = []
         self._writers: dict[str, Any] = {}
         if os.path.lexists(self._path):
@@ -110,7 +117,7 @@ class Records:
         with files.replacing(self._path) as file:
             for row in progress.read(self._directory):
                 if not self._names:
-                    new = [n for n in progress.COLUMNS if n not in row.cells]
+                    new = [n for n in self._columns if n not in row.cells]
                     self._names = [*row.cells, *new]
                     file.write(progress.encode([self._names]))
                 if row.step <= step:

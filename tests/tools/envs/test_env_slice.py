@@ -586,3 +586,69 @@ def test_index_of_the_environment_at_work_is_known():
     reset(envs, memory)
     step(envs, memory)
     assert seen == [0, 1, 2]
+
+
+PARTS = spaces.MultiDiscrete([2, 2])
+MASKED = spaces.Dict(action_mask=spaces.MultiBinary(4), x=BOX)
+
+
+def masked(*mask):
+    return {'action_mask': np.array(mask), 'x': ZEROS}
+
+
+def masking(*steps, first=(1, 0, 0, 1), space=MASKED, action_space=PARTS):
+    outcomes = [outcome(masked(*mask), terminated=over) for mask, over in steps]
+    return Scripted(
+        *outcomes,
+        first=masked(*first),
+        space=space,
+        action_space=action_space,
+    )
+
+
+def test_state_to_act_on_in_which_nothing_is_possible():
+    fine = masking(((1, 1, 1, 0), False), ((0, 0, 0, 0), True))
+    stuck = masking(((0, 1, 1, 0), False), ((1, 1, 0, 0), False))
+    envs, memory = attach(fine, stuck, first=6)
+    reset(envs, memory)
+    step(envs, memory)
+    message = (
+        r'^Environment 7 is in a state in which no choice of '
+        r'MultiDiscrete\(\[2 2\]\) is possible for part 1, as its action_mask'
+    )
+    with pytest.raises(EnvError, match=message):
+        step(envs, memory)
+
+
+def test_episode_that_ends_where_nothing_is_possible():
+    envs, memory = attach(masking(((0, 0, 0, 0), True)))
+    reset(envs, memory)
+    reply = step(envs, memory)
+    assert reply['observ']['action_mask'].tolist() == [[1, 0, 0, 1]]
+    assert not reply['next_observ']['action_mask'].any()
+
+
+def test_first_state_in_which_nothing_is_possible():
+    stuck = masking(first=(0, 0, 1, 1))
+    for envs, memory, index in (
+        (*attach(masking(), stuck, first=3), 4),
+        (*attach(stuck, masking(), first=3), 3),
+    ):
+        with pytest.raises(EnvError, match=f'^Environment {index} is in .* 0,'):
+            reset(envs, memory, [index == 3, index == 4])
+    # Nobody acts in those that are not reset.
+    envs, memory = attach(masking(), stuck)
+    reset(envs, memory, [True, False])
+
+
+def test_what_is_no_mask_may_be_zero():
+    for space, action_space in (
+        (MASKED, spaces.Box(-1, 1, (4,))),
+        (MASKED, spaces.Discrete(5)),
+    ):
+        env = masking(
+            ((0, 0, 0, 0), False), space=space, action_space=action_space
+        )
+        envs, memory = attach(env)
+        reset(envs, memory)
+        step(envs, memory)

@@ -127,6 +127,16 @@ def test_resume_of_an_older_table_adds_its_new_columns_at_the_end(tmp_path):
     assert (tmp_path / 'progress.csv').read_bytes() == before
 
 
+def test_resume_with_further_columns(tmp_path):
+    write(tmp_path, make_report(100, loss=0.5))
+    report = make_report(200, **{'info/x': 3.0, 'loss': 0.25})
+    records = Records(tmp_path, 100, ['info/x'])
+    with contextlib.closing(records):
+        records.report(report)
+    cells = [(row['loss'], row['info/x']) for row in read(tmp_path)]
+    assert cells == [('0.5', ''), ('0.25', '3')]
+
+
 def test_resume_from_the_start_keeps_no_rows(tmp_path):
     write(tmp_path, make_report(100), make_report(200))
     write(tmp_path, make_report(100), resumed_at=0)

@@ -1,0 +1,95 @@
+"""Masks that tell which choices of an action are possible.
+
+An action of a `Discrete` or `MultiDiscrete` space is one or more choices. A
+mask has a number for each, not zero where it is possible; those of a
+`MultiDiscrete` space follow each other. Observations that are a Dict carry it
+as `action_mask`. Policies apply it, see `agents.parts.masks`.
+"""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.tools import nested, spaces
+
+KEY = 'action_mask'
+
+# Where an observation that is no Dict is found once there is a mask beside it.
+OBSERVATION = 'observation'
+
+
+def are_choices(action_space: gym.Space) -> bool:
+    """Whether actions of a space can be masked."""
+    kinds = gym.spaces.Discrete, gym.spaces.MultiDiscrete
+    return isinstance(action_space, kinds)
+
+
+def has_mask(observ_space: gym.Space, action_space: gym.Space) -> bool:
+    """Whether observations tell which actions are possible."""
+    return (
+        isinstance(observ_space, gym.spaces.Dict)
+        and KEY in observ_space.spaces
+        and are_choices(action_space)
+    )
+
+
+def sizes(action_space: gym.Space) -> list[int]:
+    """How many choices each part of an action has."""
+    return np.ravel(spaces.count(action_space)).tolist()
+
+
+def flatten(mask: Any, action_space: gym.Space) -> np.ndarray:
+    """Bring a mask into the form that observations have it in.
+
+    Args:
+        mask: Numbers as a vector, or for a `MultiDiscrete` space one for each
+            part, as Gymnasium's `space.sample(mask=...)` takes them.
+        action_space: Space of the actions.
+
+    Returns:
+        Bytes `[choice]`, 1 for what is possible and 0 for what is not.
+    """
+    expected = sizes(action_space)
+    parts = [np.asarray(part) for part in nested.flatten(mask)]
+    found = [part.size for part in parts]
+    several = len(parts) > 1 and any(part.ndim for part in parts)
+    fits = found == expected if several else sum(found) == sum(expected)
+    if not fits or any(part.dtype.kind not in 'biuf' for part in parts):
+        each = f', or vectors of {expected}' if len(expected) > 1 else ''
+        raise ValueError(
+            f'the {KEY} should have {sum(expected)} numbers{each} for '
+            f'{action_space}, but is {mask!r}'
+        )
+    flat = [part.ravel() for part in parts]
+    whole = flat[0] if len(flat) == 1 else np.concatenate(flat)
+    return (whole != 0).view(np.uint8)
+
+
+class Watch:
+    """Finds states in which nothing can be chosen.
+
+    Args:
+        action_space: Space of the actions.
+    """
+
+    def __init__(self, action_space: gym.Space):
+        self._starts = np.cumsum([0, *sizes(action_space)[:-1]])
+
+    def first_stuck(self, masks: np.ndarray) -> tuple[int, int] | None:
+        """The first of masks `[row, choice]` that leaves a part no choice.
+
+        Returns:
+            The row and the part, or None if there is none.
+        """
+        some = np.logical_or.reduceat(masks, self._starts, axis=1)
+        if some.all():
+            return None
+        row, part = np.argwhere(~some)[0]
+        return int(row), int(part)
+
+
+def describe_stuck(part: int, action_space: gym.Space) -> str:
+    """Say of which action a mask leaves nothing."""
+    where = '' if len(sizes(action_space)) == 1 else f' for part {part}'
+    return f'no choice of {action_space} is possible{where}'
