@@ -153,7 +153,11 @@ def _describe(space: gym.Space, config: Mapping[str, Any]) -> str:
     found = choose(space, config)
     if isinstance(found, Vector):
         note = f' ({found.note})' if found.note else ''
-        return f'{_describe_shape(space)} → {found.width:,} numbers{note}'
+        shape = _describe_shape(space)
+        width = f'{found.width:,} numbers'
+        return (
+            f'{shape}{note}' if shape == width else f'{shape} → {width}{note}'
+        )
     height, width = found.size
     layers = ', '.join(
         f'{number} filters {size}×{size}/{stride}'

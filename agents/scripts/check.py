@@ -11,8 +11,6 @@ something is, and with 2 if there is nothing to check.
 
 import argparse
 import dataclasses
-import importlib
-import importlib.util
 import math
 import signal
 import sys
@@ -38,6 +36,7 @@ from agents.scripts import (
     interrupts,
     options,
     overrides,
+    plan,
     settings,
 )
 from agents.tools import cpu, errors, nested, spaces
@@ -364,18 +363,11 @@ def _place(breach: Breach) -> str:
 
 def _list_network(report: Report, config: AttrDict) -> list[str]:
     """What a policy makes of the observations and of the actions."""
-    arguments = report.observation_space, report.action_space, config
-    name = 'agents.scripts.encodings'
-    if importlib.util.find_spec(name):
-        try:
-            return importlib.import_module(name).describe(*arguments)
-        except errors.UserError as error:
-            return [f'{error}']
-    box = isinstance(report.action_space, gym.spaces.Box)
-    network = config.network or (
-        'feed_forward_gaussian' if box else 'feed_forward_categorical'
-    )
-    return [getattr(network, '__name__', network)]
+    found = report.observation_space, report.action_space
+    try:
+        return plan.describe_network(*found, config)
+    except errors.UserError as error:
+        return [f'{error}']
 
 
 def _how_to_train(config: AttrDict) -> list[str]:

@@ -2,6 +2,10 @@
 
 import dataclasses
 
+import gymnasium as gym
+
+from agents.parts import encodings
+from agents.tools import choices, spaces
 from agents.tools.attr_dict import AttrDict
 
 # Steps of a call at most, so that it does not take long to be interrupted.
@@ -97,3 +101,44 @@ def describe(config: AttrDict, plan: Plan, ranks: int = 1) -> str:
         f'{plan.rollout:,} rows; {updates:,} updates = {plan.steps:,} steps; '
         f'evaluation of {config.eval_episodes} episodes every {plan.train:,}'
     )
+
+
+def describe_network(
+    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
+) -> list[str]:
+    """Say in a few lines what observations go through to become actions."""
+    if callable(config.network):
+        name = getattr(config.network, '__name__', repr(config.network))
+        return [f'{name}, a function that is none of ours']
+    visible = choices.visible_space(observ_space, action_space)
+    shared = encodings.shares_encoder(visible, config)
+    policy, value = (
+        _describe_layers(config[f'{owner}_layers'], config)
+        for owner in ('policy', 'value')
+    )
+    masked = ', masked' if visible is not observ_space else ''
+    actions = f'policy{policy} → {_describe_actions(action_space)}{masked}'
+    joined = 'one encoder for policy and value, ' if shared else ''
+    seen = encodings.describe(visible, config)
+    made = f'{joined}{actions}; value{value} → 1 number'
+    if len(seen) == 1 and not encodings.has_images(visible, config):
+        return [f'{seen[0]}; {made}']
+    return [*seen, made]
+
+
+def _describe_layers(sizes: list[int], config: AttrDict) -> str:
+    parts = [*map(str, sizes)]
+    if config.network == 'recurrent':
+        parts.append(f'memory of {config.recurrent_units} units')
+    return ''.join(f' → {part}' for part in parts)
+
+
+def _describe_actions(space: gym.Space) -> str:
+    if isinstance(space, gym.spaces.Box):
+        return f'normal distribution of {spaces.width(space)}'
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        counts = ' + '.join(map(str, space.nvec.ravel()))
+        return f'choices of {counts}'
+    if isinstance(space, gym.spaces.MultiBinary):
+        return f'{spaces.width(space)} times yes or no'
+    return f'choice of {spaces.width(space)}'

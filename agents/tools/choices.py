@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import nested, spaces
+from agents.tools import errors, nested, spaces
 
 KEY = 'action_mask'
 
@@ -32,6 +32,31 @@ def has_mask(observ_space: gym.Space, action_space: gym.Space) -> bool:
         and KEY in observ_space.spaces
         and are_choices(action_space)
     )
+
+
+def visible_space(
+    observ_space: gym.Space, action_space: gym.Space
+) -> gym.Space:
+    """The space of what networks see, which is all but the mask."""
+    if not has_mask(observ_space, action_space):
+        return observ_space
+    assert isinstance(observ_space, gym.spaces.Dict)
+    parts = dict(observ_space.spaces)
+    mask = parts.pop(KEY)
+    expected = (sum(sizes(action_space)),)
+    vector = isinstance(mask, (gym.spaces.Box, gym.spaces.MultiBinary))
+    if not vector or spaces.shape(mask) != expected:
+        raise errors.ConfigError(
+            f'The {KEY} of the observations has to be a Box or MultiBinary of '
+            f'shape {expected}, a number for each choice of {action_space}, '
+            f'not {mask}.'
+        )
+    if not parts:
+        raise errors.ConfigError(
+            f'The observations have nothing but the {KEY}, so that a network '
+            'has nothing to see. Add a constant if that is meant.'
+        )
+    return gym.spaces.Dict(parts)
 
 
 def sizes(action_space: gym.Space) -> list[int]:

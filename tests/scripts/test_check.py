@@ -1,10 +1,8 @@
 """The command that checks an environment, as it is given and as it answers."""
 
-import importlib.machinery
 import subprocess
 import sys
 import textwrap
-import types
 
 import gymnasium as gym
 import numpy as np
@@ -227,26 +225,13 @@ def test_command_needs_no_tensorflow(file):
     assert topics(result.stdout)['contract'] == 'nothing wrong'
 
 
-def test_policy_is_described_by_what_makes_it(monkeypatch):
-    name = 'agents.scripts.encodings'
-    encodings = types.ModuleType(name)
-    encodings.__spec__ = importlib.machinery.ModuleSpec(name, None)
-    monkeypatch.setitem(sys.modules, name, encodings)
-
-    def describe(observ_space, action_space, config):
-        return [f'{observ_space.shape} {action_space.n}', config.activation]
-
-    encodings.describe = describe
-    said = topics(str(agents.check('CartPole-v1', 10)))
-    assert said['network'] == '(4,) 2 tanh'
-
-    def refuse(*_):
-        raise errors.ConfigError('too small')
-
-    encodings.describe = refuse
-    assert (
-        topics(str(agents.check('CartPole-v1', 10)))['network'] == 'too small'
+def test_policy_is_described():
+    said = topics(str(agents.check('CartPole-v1', 10, policy_layers=[7])))
+    assert said['network'] == (
+        '4 numbers; policy → 7 → choice of 2; value → 64 → 64 → 1 number'
     )
+    said = str(agents.check(Image, 10, convolutions=[[4, 3, 1]]))
+    assert 'flattened; images for convolutions are of bytes, uint8' in said
 
 
 def test_check_in_python():
