@@ -187,7 +187,8 @@ def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
         return
     if not report.breaches:
         yield 'contract', 'nothing wrong'
-    yield 'network', _list_network(report, config)
+    for number, line in enumerate(_list_network(report, config)):
+        yield '' if number else 'network', line
     yield 'train', found.train
 
 
