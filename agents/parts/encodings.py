@@ -158,14 +158,14 @@ def _describe(space: gym.Space, config: Mapping[str, Any]) -> str:
         return (
             f'{shape}{note}' if shape == width else f'{shape} → {width}{note}'
         )
-    height, width = found.size
+    rows, columns = found.size
     layers = ', '.join(
         f'{number} filters {size}×{size}/{stride}'
         for number, size, stride in found.filters
     )
     end = f'{found.units} units' if found.units else f'{found.width:,} numbers'
     return (
-        f'image of {height} × {width} pixels, {found.channels} channels → '
+        f'image of {rows} × {columns} pixels, {found.channels} channels → '
         f'{layers} → {end}'
     )
 

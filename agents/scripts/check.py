@@ -364,9 +364,10 @@ def _place(breach: Breach) -> str:
 
 def _list_network(report: Report, config: AttrDict) -> list[str]:
     """What a policy makes of the observations and of the actions."""
-    found = report.observation_space, report.action_space
+    observ_space, action_space = report.observation_space, report.action_space
+    assert observ_space is not None and action_space is not None
     try:
-        return plan.describe_network(*found, config)
+        return plan.describe_network(observ_space, action_space, config)
     except errors.UserError as error:
         return [f'{error}']
 
