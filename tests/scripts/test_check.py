@@ -226,11 +226,12 @@ def test_command_needs_no_tensorflow(file):
 
 
 def test_policy_is_described():
-    said = topics(str(agents.check('CartPole-v1', 10, policy_layers=[7])))
-    assert said['network'] == (
+    found = agents.check('CartPole-v1', 10, policy_layers=[7])
+    assert topics('\n'.join(found.lines(200)))['network'] == (
         '4 numbers; policy → 7 → choice of 2; value → 64 → 64 → 1 number'
     )
-    said = str(agents.check(Image, 10, convolutions=[[4, 3, 1]]))
+    found = agents.check(Image, 10)
+    said = topics('\n'.join(found.lines(200)))['network']
     assert 'flattened; images for convolutions are of bytes, uint8' in said
 
 
