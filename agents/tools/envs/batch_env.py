@@ -18,8 +18,11 @@ from agents.tools.envs.env_slice import EnvSlice
 from agents.tools.envs.external_process import ExternalProcess
 from agents.tools.envs.replies import Replies
 from agents.tools.envs.restarts import Restarts
+from agents.tools.envs.vector_slice import VectorSlice
 
-Member = ExternalProcess | EnvSlice
+# What steps in this process, and what a batch is made of.
+Local = EnvSlice | VectorSlice
+Member = ExternalProcess | Local
 
 
 class BatchEnv:
@@ -41,7 +44,8 @@ class BatchEnv:
     see `agents.tools.Transition`, and new episodes have begun.
 
     Args:
-        envs: Environments, `ExternalProcess` and `EnvSlice` objects, in order.
+        envs: Environments, `ExternalProcess`, `EnvSlice` and `VectorSlice`
+            objects, in order.
         blocking: Wait for each process before sending to the next. For
             debugging, or when environments fight over a resource.
         timeout: Seconds within which a step or a reset has to complete.
@@ -222,7 +226,7 @@ class BatchEnv:
     def _connect(self) -> None:
         """Look up what every step needs of the members as they are now."""
         external = [m for m in self._members if isinstance(m, ExternalProcess)]
-        self._slices = [m for m in self._members if isinstance(m, EnvSlice)]
+        self._slices = [m for m in self._members if isinstance(m, Local)]
         # The processes that work at the same time, round by round.
         rounds = [[process] for process in external]
         if external and not self._blocking:
@@ -236,7 +240,7 @@ class BatchEnv:
     def _attach(self, place: int) -> block.Block:
         """Set up the memory of a member, which has then been constructed."""
         member = self._members[place]
-        if isinstance(member, EnvSlice):
+        if isinstance(member, Local):
             found = member.observation_space, member.action_space
             own = block.Block(*found, len(member))
             member.attach(own)

@@ -264,17 +264,7 @@ class EnvSlice:
         self, index: int, number: float, what: str, where: str = 'next_observ'
     ) -> errors.EnvError:
         observ = nested.map(lambda leaf: leaf[index], self._reply[where])
-        kind = (
-            f'the value {number:g}, which is beyond ±{observations.LARGEST:g}: '
-            'the squares of such numbers do not add up within 32 bits. Scale '
-            'or clip it in the environment'
-            if math.isfinite(number)
-            else 'values that are not finite 32-bit numbers'
-        )
-        return errors.EnvError(
-            f'Environment {self._first + index} returned {what} with {kind}; '
-            f'its observation: {observ}.'
-        )
+        return observations.beyond(self._first + index, number, what, observ)
 
 
 @contextlib.contextmanager
