@@ -73,6 +73,9 @@ class VectorSlice:
             self.action_space = self.env.single_action_space
             spaces.require_supported(self.observation_space, self.action_space)
             self.mode, self.assumed = _find_mode(self.env)
+        self._shape = (len(self),)
+        self._action_kind = np.dtype(self.action_space.dtype)
+        self._has_start = bool(np.any(spaces.start(self.action_space)))
         self._seed = None if seed is None else seed % (LARGEST_SEED - len(self))
         # The steps so far, and how many there were when each episode began.
         self._clock, self._begun = 0, np.zeros(len(self), np.int64)
@@ -93,13 +96,13 @@ class VectorSlice:
             for name in ('observ', 'next_observ')
         )
         leaves = nested.flatten(self._reply['observ'])
-        # All floating-point numbers in one piece, if it has nothing else.
-        self._floats = [
-            matrix.reshape(-1)
-            for matrix in memory.matrices
-            if matrix.dtype == np.float32
-            and not any(leaf.dtype == np.int32 for leaf in leaves)
-        ]
+        # All numbers in one piece, if bytes are all that there is beside.
+        self._numbers = None
+        if not any(leaf.dtype == np.int32 for leaf in leaves):
+            (matrix,) = [m for m in memory.matrices if m.dtype == np.float32]
+            self._numbers = matrix.reshape(-1)
+        self._action = self._request['action']
+        self._reward = self._reply['reward']
         self._flags_set = True
 
     def step(self) -> None:
@@ -113,14 +116,14 @@ class VectorSlice:
             acted_on = self._copy_pending()
             self._write(self._next_observ, 'step', observ)
             self._next_observ.copy_to(self._observ)
-            self._reply['reward'][:] = reward
+            self._reward[:] = reward
             self._clock += 1
-            ended = terminated | truncated
             if (
                 self._flags_set
                 or self._pending is not None
                 or self._clock >= self._due
-                or ended.any()
+                or np.count_nonzero(terminated)  # Sooner told than by `any`.
+                or np.count_nonzero(truncated)
             ):
                 self._conclude(terminated, truncated, info, acted_on)
             self._require_finite()
@@ -174,25 +177,25 @@ class VectorSlice:
 
     def _advance(self) -> tuple:
         """Step the vector; returns what it returned as arrays."""
-        actions = self._actions()
-        with self._telling('in step, given the actions', actions):
+        # A copy, as vectors may keep the actions that they are given.
+        actions = self._action.astype(self._action_kind)
+        if self._has_start:
+            actions += spaces.start(self.action_space)
+        try:
             result = self.env.step(actions)
+        except Exception:
+            doing = f'in step, given the actions {reprlib.repr(actions)}'
+            raise self._raised(doing) from None
         self._require_values('step', result)
-        observ, *numbers, info = result
-        reward, terminated, truncated = map(np.asarray, numbers)
-        shape = (len(self),)
-        if reward.shape != shape or reward.dtype.kind not in 'fiub':
+        observ, reward, terminated, truncated, info = result
+        reward = np.asarray(reward)
+        if reward.shape != self._shape or reward.dtype.kind not in 'fiub':
             raise self._broken('step', f'rewards {_describe(reward)}')
+        terminated, truncated = np.asarray(terminated), np.asarray(truncated)
         for flags in (terminated, truncated):
-            if flags.shape != shape or flags.dtype != bool:
+            if flags.shape != self._shape or flags.dtype != bool:
                 raise self._broken('step', f'flags {_describe(flags)}')
         return observ, reward, terminated, truncated, info
-
-    def _actions(self) -> np.ndarray:
-        actions = self._request['action']
-        start = spaces.start(self.action_space)
-        # A copy, as vectors may keep the actions that they are given.
-        return (actions + start).astype(self.action_space.dtype, copy=False)
 
     def _conclude(
         self,
@@ -361,7 +364,8 @@ class VectorSlice:
     def _require_finite(self) -> None:
         """Refuse numbers that are infinite or nearly so."""
         limit = observations.LARGEST**2
-        if self._floats and all(np.dot(x, x) <= limit for x in self._floats):
+        numbers = self._numbers
+        if numbers is not None and np.dot(numbers, numbers) <= limit:
             return
         found = observations.first_beyond(self._reply['reward'])
         if found is not None:
@@ -389,18 +393,20 @@ class VectorSlice:
         return f'The vector of environments {self._first} to {last}'
 
     @contextlib.contextmanager
-    def _telling(self, doing: str, value: Any = None) -> Iterator[None]:
+    def _telling(self, doing: str) -> Iterator[None]:
         """Say of an error in the vector where it comes from."""
         try:
             yield
         except errors.EnvError as error:  # It says all there is to say.
             raise errors.EnvError(f'{self._name()}: {error}') from None
         except Exception:
-            given = '' if value is None else f' {reprlib.repr(value)}'
-            raise errors.EnvError(
-                f'{self._name()} raised an error {doing}{given}:\n'
-                f'{traceback.format_exc().rstrip()}'
-            ) from None
+            raise self._raised(doing) from None
+
+    def _raised(self, doing: str) -> errors.EnvError:
+        return errors.EnvError(
+            f'{self._name()} raised an error {doing}:\n'
+            f'{traceback.format_exc().rstrip()}'
+        )
 
     def _broken(
         self, method: str, what: str, index: int | None = None
