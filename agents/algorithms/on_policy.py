@@ -158,6 +158,9 @@ class OnPolicy(Collecting):
         self._sound.assign(sound)
         record = self.collector.take()
         reward = self._rewards(record)
+        limit = self._config.reward_limit
+        if limit is not None:
+            reward = tf.clip_by_value(reward, -limit, limit)
         self.reward_normalizer.update(reward, record.begins, sound)
         reward = self.reward_normalizer.transform(reward)
         normalized = record._replace(
