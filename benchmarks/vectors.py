@@ -19,7 +19,6 @@ import numpy as np
 
 from agents import configs
 from agents.scripts import vectors
-from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.vector_slice import VectorSlice
 from benchmarks import alone
 
@@ -34,14 +33,14 @@ STEPS = 64
 ASKED = 0.85
 
 
-def make(env: str, agents: int) -> tuple[AttrDict, list[VectorSlice]]:
+def make(env: str, agents: int) -> VectorSlice:
     config = configs.ppo(env=env, num_agents=agents, max_length=27_000)
-    return config, vectors.start(config, agents, (0, 0, 0))
+    return vectors.start(config, agents, (0, 0, 0))
 
 
 def bare(env: str, agents: int) -> Callable[[], None]:
     """Steps of the vector, which resets by itself."""
-    _, (member,) = make(env, agents)
+    member = make(env, agents)
     # What EnvPool does without us, with its own resets.
     vector: Any = getattr(member.env, '_pool', member.env)
     space = member.action_space
@@ -81,8 +80,7 @@ def simulated(env: str, agents: int) -> Callable[[], None]:
             return tf.random.stateless_uniform(shape, seed, -1.0, 1.0)
 
     use_threads(1)
-    _, members = make(env, agents)
-    batch_env = tools.InGraphBatchEnv(tools.BatchEnv(members))
+    batch_env = tools.InGraphBatchEnv(tools.BatchEnv([make(env, agents)]))
     algo, scores = Random(batch_env), EpisodeScores(agents)
     batch_env.reset()
 

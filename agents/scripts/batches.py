@@ -107,9 +107,8 @@ def _start_vectors(
         for purpose, count in _counts(config):
             seed = config.seed, purpose, session
             found = vectors.start(config, count, seed, ranks.rank * count)
-            members.append(found)
-            for each in found:
-                stack.callback(each.close)
+            members.append([found])
+            stack.callback(found.close)
         status.say('vector', vectors.describe(members[0][0]))
         status.say('tensorflow', 'importing')
         utility.use_threads(config, ranks)

@@ -39,9 +39,9 @@ def opened(
     seed = changed.seed, env_setup.VIDEO
     envs: list[Any]
     if vectors.is_vector(changed):
-        envs = vectors.start(
-            changed, num_agents, seed, alone=True, render_mode=render_mode
-        )
+        envs = [
+            vectors.start(changed, num_agents, seed, render_mode=render_mode)
+        ]
     else:
         envs = env_setup.start(
             env_setup.constructor(changed, render_mode),

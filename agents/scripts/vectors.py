@@ -66,9 +66,8 @@ def start(
     count: int,
     seed: Sequence[int],
     first: int = 0,
-    alone: bool = False,
     render_mode: str | None = None,
-) -> list[VectorSlice]:
+) -> VectorSlice:
     """Make a vector of so many environments, for a `BatchEnv`.
 
     Args:
@@ -77,23 +76,13 @@ def start(
         seed: Numbers that the seeds are derived from.
         first: Index of the first environment, where there are those of ranks
             before.
-        alone: Whether to make a vector of each environment. Then no step is
-            ever lost, whatever way its episodes begin.
         render_mode: What to ask for, if they are to be seen.
     """
     make = _find_maker(config, render_mode)
-    size = 1 if alone else count
-    with contextlib.ExitStack() as stack:
-        slices = []
-        for index in range(first, first + count, size):
-            drawn = np.random.SeedSequence([*seed, index]).generate_state(1)
-            number = int(drawn[0]) >> 1  # Some take signed ones of 32 bits.
-            constructor = functools.partial(make, size, number)
-            found = VectorSlice(constructor, number, index, config.max_length)
-            stack.callback(found.close)
-            slices.append(found)
-        stack.pop_all()
-    return slices
+    drawn = np.random.SeedSequence([*seed, first]).generate_state(1)
+    number = int(drawn[0]) >> 1  # Some take signed ones of 32 bits.
+    constructor = functools.partial(make, count, number)
+    return VectorSlice(constructor, number, first, config.max_length)
 
 
 def describe(found: VectorSlice) -> str:
@@ -128,9 +117,7 @@ def _find_maker(
     if env.startswith(env_setup.ENVPOOL):
         name = env.removeprefix(env_setup.ENVPOOL)
         _require_in_envpool(name)
-        return functools.partial(
-            _make_envpool, name, config.max_length, kwargs
-        )
+        return functools.partial(_make_envpool, name, config.max_length, kwargs)
     spec = env_setup.find_spec(env.removeprefix(env_setup.VECTOR))
     return functools.partial(
         _make_registered, spec, kwargs, config.max_length, render_mode
@@ -201,7 +188,9 @@ def _make_registered(
         headless.prepare()
     with warnings.catch_warnings():  # Of metadata, which are told of anyway.
         warnings.simplefilter('ignore', UserWarning)
-        return gym.make_vec(spec, count, **{'vectorization_mode': mode, **kwargs})
+        return gym.make_vec(
+            spec, count, **{'vectorization_mode': mode, **kwargs}
+        )
 
 
 def _complete(
@@ -211,7 +200,7 @@ def _complete(
     render_mode: str | None,
 ) -> dict:
     """Add what a vector takes of what is to be: the limit among others."""
-    point = spec.vector_entry_point
+    point: Any = spec.vector_entry_point
     if isinstance(point, str):
         point = gym.envs.registration.load_env_creator(point)
     given = {**spec.kwargs, **kwargs}

@@ -43,6 +43,10 @@ class BatchEnv:
     contract may be started anew. The step is lost then for its environments,
     see `agents.tools.Transition`, and new episodes have begun.
 
+    Attributes:
+        lost: Where the last call of `step` was lost.
+        seconds: The time spent on steps and resets so far.
+
     Args:
         envs: Environments, `ExternalProcess`, `EnvSlice` and `VectorSlice`
             objects, in order.
@@ -59,7 +63,8 @@ class BatchEnv:
         timeout: float = 60.0,
         restarts: Restarts | None = None,
     ):
-        self.seconds = 0.0  # Spent on steps and resets so far.
+        self.seconds = 0.0
+        self.lost = np.zeros(0, bool)
         self._blocking = blocking
         self._timeout = timeout
         self._restarts = restarts or Restarts()
@@ -114,6 +119,7 @@ class BatchEnv:
         """
         reply = self._unpack(self.step_packed(actions))
         names = 'observ', 'reward', 'terminated', 'truncated', 'next_observ'
+        self.lost = reply['lost']
         return tuple(reply[name] for name in names)
 
     def reset(self, indices: Sequence[int] | None = None) -> Any:
@@ -302,7 +308,7 @@ class BatchEnv:
 
     def _unpack(self, matrices: list[np.ndarray]) -> dict:
         reply = self._reply.views(matrices)
-        for name in ('terminated', 'truncated', 'begins'):
+        for name in ('terminated', 'truncated', 'begins', 'lost'):
             reply[name] = reply[name] > 0.5
         return reply
 

@@ -56,7 +56,10 @@ class EnvPoolVector(gym.vector.VectorEnv):
         self.single_action_space = self._pool.action_space
         self.observation_space, self.action_space = (
             gym.vector.utils.batch_space(space, num_envs)
-            for space in (self.single_observation_space, self.single_action_space)
+            for space in (
+                self.single_observation_space,
+                self.single_action_space,
+            )
         )
 
     def step(self, actions: np.ndarray) -> tuple:

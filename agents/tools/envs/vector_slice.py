@@ -12,6 +12,7 @@ else has to:
                 `agents.tools.Transition`. Where all episodes end at once it is
                 taken within the same step, so that none is lost.
 
+A vector can tell by `info[LOST]`, a mask, that other steps are lost too.
 Values are checked as those of single environments are, all at once.
 """
 
@@ -34,6 +35,9 @@ VALUES = {'step': 5, 'reset': 2}
 
 # Seeds of vectors count up from one, and some keep them in 32 bits.
 LARGEST_SEED = 2**31 - 1
+
+# Under which key of `info` a vector tells of steps that are lost.
+LOST = 'agents/lost'
 
 # How large a frame is made, about, of an observation that is shown.
 FRAME_PIXELS = 336
@@ -81,7 +85,7 @@ class VectorSlice:
         self._clock, self._begun = 0, np.zeros(len(self), np.int64)
         # Not before this one does an episode take too long.
         self._due = math.inf if max_length is None else max_length
-        # Where the next step ignores the action, if that is anywhere.
+        # Where actions are ignored, if that is anywhere.
         self._pending: np.ndarray | None = None
         self._was_reset = False
 
@@ -112,6 +116,8 @@ class VectorSlice:
         successor, whenever the vector resets.
         """
         observ, reward, terminated, truncated, info = self._advance()
+        if LOST in info:
+            self._pending = self._find_lost(info[LOST])
         with np.errstate(all='ignore'):  # Shows as infinity, which is checked.
             acted_on = self._copy_pending()
             self._write(self._next_observ, 'step', observ)
@@ -188,6 +194,8 @@ class VectorSlice:
             raise self._raised(doing) from None
         self._require_values('step', result)
         observ, reward, terminated, truncated, info = result
+        if not isinstance(info, dict):
+            raise self._broken('step', f'an info that is {info!r}, no dict')
         reward = np.asarray(reward)
         if reward.shape != self._shape or reward.dtype.kind not in 'fiub':
             raise self._broken('step', f'rewards {_describe(reward)}')
@@ -246,7 +254,7 @@ class VectorSlice:
 
     def _write_last(self, ended: np.ndarray, info: dict) -> None:
         """Write the last observations, which come in one of several forms."""
-        if not isinstance(info, Mapping) or 'final_obs' not in info:
+        if 'final_obs' not in info:
             index = self._first + int(np.argmax(ended))
             raise errors.EnvError(
                 f'{self._name()} has the autoreset mode SAME_STEP and ended '
@@ -265,6 +273,15 @@ class VectorSlice:
         for leaf, rows in zip(leaves, acted_on, strict=True):
             leaf[lost] = rows
 
+    def _find_lost(self, mask: Any) -> np.ndarray | None:
+        """Where steps are lost, if any are."""
+        mask = np.asarray(mask)
+        if mask.shape != self._shape or mask.dtype != bool:
+            raise self._broken('step', f'lost steps {_describe(mask)}')
+        if self._pending is not None:
+            mask = mask | self._pending
+        return mask if mask.any() else None
+
     def _copy_pending(self) -> list[np.ndarray]:
         """What is acted on where the action will be ignored."""
         if self._pending is None:
@@ -274,7 +291,7 @@ class VectorSlice:
 
     def _find_overdue(self, ended: np.ndarray) -> np.ndarray | bool:
         """Find the episodes that have to be truncated."""
-        if self._clock < self._due:
+        if self._max_length is None or self._clock < self._due:
             return False
         overdue = (self._clock - self._begun >= self._max_length) & ~ended
         if overdue.any() and self.mode is not AutoresetMode.DISABLED:
@@ -339,9 +356,9 @@ class VectorSlice:
                 method, f'{reprlib.repr(result)}, not a tuple of {count}'
             )
 
-    def _require_no_last(self, info: Any) -> None:
+    def _require_no_last(self, info: dict) -> None:
         """Refuse a vector that does not tell its mode, if it is another."""
-        if self.assumed and isinstance(info, Mapping) and 'final_obs' in info:
+        if self.assumed and 'final_obs' in info:
             raise errors.EnvError(
                 f'{self._name()} does not tell how its episodes begin; its '
                 "info has 'final_obs', so that it seems to be in the same "

@@ -35,8 +35,7 @@ def batch_of(vector, **settings):
 def step(batch, actions=None):
     """Step a batch; returns its reply by name."""
     actions = np.zeros(len(batch), np.int32) if actions is None else actions
-    reply = batch._unpack(batch.step_packed(actions))
-    return {**reply, 'lost': reply['lost'] > 0.5}
+    return batch._unpack(batch.step_packed(actions))
 
 
 def table(batch, steps):
@@ -162,10 +161,13 @@ def test_long_episodes_are_truncated_where_the_vector_can(limit):
         assert (reply['begins'] == over).all()
         assert (reply['observ'][over, 1] == 0).all()
         assert (reply['next_observ'][:, 1] > 0).all()
-    assert ends == {
-        1: [[1, 2], [1, 1], [1, 2], [1, 1]],
-        2: [[0, 2], [1, 0], [0, 1], [1, 2]],
-    }[limit]
+    assert (
+        ends
+        == {
+            1: [[1, 2], [1, 1], [1, 2], [1, 1]],
+            2: [[0, 2], [1, 0], [0, 1], [1, 2]],
+        }[limit]
+    )
 
 
 @pytest.mark.parametrize('mode', [SAME, NEXT])
@@ -288,7 +290,9 @@ def test_errors_of_the_vector_are_told_of(monkeypatch):
     for name in ('reset', 'step', 'close'):
         with monkeypatch.context() as patch:
             patch.setattr(vector, name, lambda *_, **__: fail())
-            with pytest.raises(errors.EnvError, match='2 to 2 raised.*') as info:
+            with pytest.raises(
+                errors.EnvError, match='2 to 2 raised.*'
+            ) as info:
                 if name == 'step':
                     step(batch)
                 else:
