@@ -24,8 +24,8 @@ from benchmarks import alone
 
 ENVS = 'vector:ale_py:ALE/Pong-v5', 'envpool:HalfCheetah-v4'
 AGENTS = 8, 32
-SECONDS = 1.0
-REPEATS = 12
+SECONDS = 0.25
+REPEATS = 40
 # Steps of a rollout, and how many actions the bare vector goes through over and
 # over.
 STEPS = 64

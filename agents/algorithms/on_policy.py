@@ -161,7 +161,7 @@ class OnPolicy(Collecting):
         limit = self._config.reward_limit
         if limit is not None:
             reward = tf.clip_by_value(reward, -limit, limit)
-        self.reward_normalizer.update(reward, record.begins, sound)
+        self.reward_normalizer.update(reward, record.begins, sound, record.lost)
         reward = self.reward_normalizer.transform(reward)
         normalized = record._replace(
             observ=self.policy.prepare(record.observ),

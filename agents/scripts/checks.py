@@ -94,7 +94,12 @@ def _require_allowed(key: str, value: Any, kind: Kind) -> None:
     hint = '.'
     if isinstance(value, str) and kind.choices:
         hint = errors.nearest(value, kind.choices)
-    elif isinstance(value, (gym.Env, gym.vector.VectorEnv)):
+    elif isinstance(value, gym.vector.VectorEnv):
+        hint = (
+            ', which is a vector already. Give a function of num_envs that '
+            'makes it: training and evaluation have vectors of their own.'
+        )
+    elif isinstance(value, gym.Env):
         hint = (
             ', which is one already. Give its class, or a function that makes '
             'it: every agent has one of its own.'

@@ -110,6 +110,7 @@ def test_value_within_its_range_is_fine(changes):
 def test_environment_itself_is_refused_with_what_to_give_instead():
     env = gym.make('CartPole-v1')
     refused('which is one already. Give its class, or a function', env=env)
+    refused('a function of num_envs', env=gym.make_vec('CartPole-v1'))
 
 
 def test_sizes_that_do_not_divide_are_refused():
