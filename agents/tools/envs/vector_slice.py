@@ -490,7 +490,9 @@ def _as_frame(observ: np.ndarray) -> np.ndarray:
     """
     if observ.dtype != np.uint8 or observ.ndim not in (3, 4):
         raise errors.EnvError(
-            'it renders no frames, and its observations are no images.'
+            'it renders no frames, and its observations are no images. If '
+            'there is a single environment with the same spaces, ask for that '
+            'one, by --set env=Id for example.'
         )
     frame = observ[-1]
     if frame.ndim == 2:
