@@ -62,6 +62,7 @@ class MockVector(gym.vector.VectorEnv):
             assert self._mode is AutoresetMode.DISABLED
             mask = options.pop('reset_mask')  # As Gymnasium's vectors do.
         self._begin(mask)
+        mask[:] = False  # Who gave it should have kept a copy.
         return self._nest(self._numbers()), {}
 
     def step(self, actions: np.ndarray) -> tuple:

@@ -11,7 +11,7 @@ from agents.tools import errors, nested
 from agents.tools.envs.batch_env import BatchEnv
 from agents.tools.envs.env_slice import EnvSlice
 from agents.tools.envs.mock_vector import MockVector
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.envs.vector_slice import LOST, VectorSlice
 
 SAME, NEXT, DISABLED = (
     AutoresetMode.SAME_STEP,
@@ -176,6 +176,37 @@ def test_long_episodes_are_refused_elsewhere(mode):
     batch.reset()
     step(batch), step(batch)
     with pytest.raises(errors.EnvError, match='Environment 5 goes on after 3'):
+        step(batch)
+
+
+def test_steps_that_are_lost_make_no_episode_longer():
+    batch = batch_of(MockVector([[1, 3], [3, 2]], NEXT), max_length=3)
+    batch.reset()
+    ends = [step(batch)['terminated'].tolist() for _ in range(9)]
+    assert sum(np.array(ends))[0] == 2
+
+
+def test_vectors_may_tell_of_steps_that_are_lost():
+    vector = MockVector([[1, 9], [9], [9]], NEXT)
+    play, told = vector.step, np.array([False, False, True])
+
+    def step_and_tell(actions):
+        *values, info = play(actions)
+        values[1][told] = 0.0
+        return *values, {**info, LOST: told}
+
+    vector.step = step_and_tell
+    batch = batch_of(vector)
+    batch.reset()
+    assert step(batch)['lost'].tolist() == [False, False, True]
+    reply = step(batch)
+    # One begins an episode, and of another the vector says so.
+    assert reply['lost'].tolist() == [True, False, True]
+    assert reply['next_observ'].tolist() == [[1, 1], [1, 2], [1, 1]]
+    assert reply['observ'].tolist() == [[2, 0], [1, 2], [1, 2]]
+    told = np.zeros(2, bool)
+    with pytest.raises(errors.EnvError, match=r'lost steps of shape \(2,\)'):
+        vector.step = lambda actions: (*play(actions)[:4], {LOST: told})
         step(batch)
 
 
