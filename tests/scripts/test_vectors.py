@@ -25,6 +25,7 @@ from agents.scripts.status import Status
 from agents.tools import errors
 from agents.tools.envs.mock_vector import MockVector
 from agents.tools.envs.restarts import Restarts
+from agents.tools.envs.vector_slice import VectorSlice
 
 PONG = 'vector:ale_py:ALE/Pong-v5'
 
@@ -278,6 +279,46 @@ def test_run_is_filmed_and_recorded_by_the_same_id(tiny, tmp_path):
     assert (np.array(played.scores) == played.lengths).all()
 
 
+class Seen(MockVector):
+    """Two environments with lost steps and frames."""
+
+    render_mode = 'rgb_array'
+
+    def __init__(self):
+        super().__init__([[2, 3], [4]], AutoresetMode.NEXT_STEP)
+
+    def render(self):
+        return np.zeros((2, 16, 16, 3), np.uint8)
+
+
+class Idle:
+    """A policy that does nothing."""
+
+    def reset(self, mask=None):
+        pass
+
+    def choose(self, observ, deterministic=True):
+        return np.zeros(len(observ), int)
+
+
+def test_lost_steps_are_neither_filmed_nor_recorded(tmp_path):
+    batch = tools.BatchEnv([VectorSlice(Seen)])
+    signals = interrupts.Interrupts()
+    films = visualize._play(batch, Idle(), tmp_path, 2, signals)
+    # 11 + 12, then 11 to 14, 21 to 23 and 21 to 24.
+    assert [(file.stem, score) for file, score in films] == [
+        ('agent0-episode0', 23),
+        ('agent1-episode0', 50),
+        ('agent0-episode1', 66),
+        ('agent1-episode1', 90),
+    ]
+    assert len([*tmp_path.iterdir()]) == 4
+    batch = tools.BatchEnv([VectorSlice(Seen)])
+    played = record._play(batch, Idle(), 4, True)
+    assert played.scores == [23, 66, 50, 90]
+    assert played.lengths == [2, 3, 4, 4]
+
+
 @needs_atari
 def test_atari_is_whole_games_of_whole_rewards(start):
     batch = start(count=3, env=PONG, max_length=6)
@@ -375,6 +416,7 @@ def test_envpool_resets_some_alone(start):
     before = batch.reset()
     observ, *_ = batch.step(np.array([0, 1, 0]))
     begun = batch.reset([1])
+    assert begun.all() and (np.abs(begun) <= 0.05).all()  # As CartPole begins.
     assert begun.shape == (1, 4) and (begun != before[1]).all()
     after, *_ = batch.step(np.array([0, 1, 0]))
     moved = np.abs(after - observ)[[0, 2]]

@@ -153,6 +153,26 @@ def test_agent_that_joins_later_has_lost_what_was_before(start):
     assert reply['lost'] == [False] * 3 and reply['reward'] == [1, 3, 1]
 
 
+def test_agent_that_joins_as_the_game_is_truncated_begins_with_the_next(start):
+    batch, _ = start(lambda: Race(late=['b']), max_length=1)
+    batch.reset()
+    reply = play(batch, [1, 3, 1])
+    assert reply['truncated'] == [True] * 3
+    assert [row[0] for row in reply['observ']] == [2, 2, 2]
+
+
+def test_agent_that_has_left_is_gone_even_if_the_game_shows_it(start):
+    class Showing(Race):
+        def observe(self, agents):
+            return super().observe(self.possible_agents)
+
+    batch, _ = start(Showing)
+    batch.reset()
+    play(batch, [4, 1, 1])
+    for _ in range(2):
+        assert play(batch, [1, 1, 1])['lost'] == [True, False, False]
+
+
 def test_part_of_a_game_is_refused():
     with pytest.raises(errors.EnvError, match='3 agents.*num_envs=4'):
         ParallelGames(Race, 4)
