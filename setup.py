@@ -13,6 +13,9 @@ VERSION = re.search(
 # The second brings mpiexec.
 MPI = ['mpi4py>=4,<5', 'mpich>=4.2,<6']
 MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
+# Of the first versions whose vectors tell how their episodes begin.
+ATARI = ['ale-py>=0.11,<0.13']
+ENVPOOL = ['envpool>=1.2,<2']
 
 setuptools.setup(
     name='agents',
@@ -38,9 +41,13 @@ setuptools.setup(
     extras_require={
         'mujoco': MUJOCO,
         'mpi': MPI,
+        'atari': ATARI,
+        'envpool': ENVPOOL,
         'bench': [
             *MUJOCO,
             *MPI,
+            *ATARI,
+            *ENVPOOL,
             'stable-baselines3>=2.3,<3',
             'sb3-contrib>=2.3,<3',
             'sbx-rl>=0.20,<1',
@@ -48,6 +55,7 @@ setuptools.setup(
         'test': [
             *MUJOCO,
             *MPI,
+            *ATARI,
             'mypy>=1.11,<3',
             'psutil>=5.9,<8',
             'pytest>=8,<10',

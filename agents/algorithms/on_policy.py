@@ -178,7 +178,10 @@ class OnPolicy(Collecting):
         self._sound.assign(sound)
         record = self.collector.take()
         reward = self._rewards(record)
-        self.reward_normalizer.update(reward, record.begins, sound)
+        limit = self._config.reward_limit
+        if limit is not None:
+            reward = tf.clip_by_value(reward, -limit, limit)
+        self.reward_normalizer.update(reward, record.begins, sound, record.lost)
         reward = self.reward_normalizer.transform(reward)
         normalized = record._replace(
             observ=self.policy.prepare(record.observ),

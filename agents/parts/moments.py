@@ -8,6 +8,7 @@ def mean_and_variance(
     values: tf.Tensor,
     shape: tuple[int, ...] = (),
     ranks: Communicator = ALONE,
+    counts: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The mean and the variance of values `[..., *shape]`, in float64.
 
@@ -19,10 +20,22 @@ def mean_and_variance(
         values: The values of this rank, as many as on any other.
         shape: Shape of one value.
         ranks: Those whose values are meant.
+        counts: Which values count, a mask of single numbers; by default all.
     """
     values = tf.cast(values, tf.float64)
-    mean = ranks.mean(_mean(values, len(shape)))
-    return mean, ranks.mean(_mean((values - mean) ** 2, len(shape)))
+    if counts is None:
+        mean = ranks.mean(_mean(values, len(shape)))
+        return mean, ranks.mean(_mean((values - mean) ** 2, len(shape)))
+    assert len(shape) == 0
+    some = tf.maximum(share(counts, ranks), 1e-300)  # Not zero by zero.
+    mean = ranks.mean(_mean(tf.where(counts, values, 0.0), 0)) / some
+    squares = tf.where(counts, (values - mean) ** 2, 0.0)
+    return mean, ranks.mean(_mean(squares, 0)) / some
+
+
+def share(mask: tf.Tensor, ranks: Communicator = ALONE) -> tf.Tensor:
+    """Where a mask is true, as a part of all its elements on all ranks."""
+    return ranks.mean(_mean(tf.cast(mask, tf.float64), 0))
 
 
 def _mean(values: tf.Tensor, rank: int) -> tf.Tensor:

@@ -72,8 +72,15 @@ class StreamingNormalize(tf.Module):
             value = tf.clip_by_value(value, -self._clip, self._clip)
         return value
 
-    def update(self, value: tf.Tensor, sound: tf.Tensor | bool = True) -> None:
+    def update(
+        self,
+        value: tf.Tensor,
+        sound: tf.Tensor | bool = True,
+        counts: tf.Tensor | None = None,
+    ) -> None:
         """Add values `[..., *shape]` to the statistics, if they are sound.
+
+        Of single numbers a mask may tell which of them count.
 
         With n values of mean m and sum of squared distances S before, and k,
         mean μ and Σ among the new ones:
@@ -85,12 +92,14 @@ class StreamingNormalize(tf.Module):
         algorithm for computing sample variances.
         """
         mean, variance = moments.mean_and_variance(
-            value, self._mean.shape, self._ranks
+            value, self._mean.shape, self._ranks, counts
         )
         rank = value.shape.rank - mean.shape.rank
         count = self._ranks.size * value.shape[:rank].num_elements()
         new = tf.constant(count, tf.float64)
-        total = self._count + new
+        if counts is not None:
+            new *= moments.share(counts, self._ranks)
+        total = tf.maximum(self._count + new, 1.0)
         delta = mean - self._mean
         between = delta**2 * self._count / total
         # Selects, as what is not sound would not even be zero times zero.
@@ -186,15 +195,20 @@ class NormalizeReward(tf.Module):
         reward: tf.Tensor,
         begins: tf.Tensor,
         sound: tf.Tensor | bool = True,
+        lost: tf.Tensor | bool = False,
     ) -> None:
-        """Add a rollout `[time, agent]` to the statistics, if it is sound."""
+        """Add a rollout `[time, agent]` to the statistics, if it is sound.
+
+        Of steps that were lost, nothing is added.
+        """
         if not self._enabled:
             return
         past = returns.discounted_past(
             reward, begins, self._discount, self._past
         )
         self._past.assign(tf.where(sound, past[-1], self._past))
-        self._statistics.update(past, sound)
+        counts = tf.logical_not(tf.broadcast_to(lost, past.shape))
+        self._statistics.update(past, sound, counts)
 
     def of_agents(self) -> Any:
         """Variables of the agents of this rank, `[agent, ...]`."""

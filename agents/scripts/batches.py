@@ -6,8 +6,9 @@ import itertools
 from typing import Any
 
 from agents import tools
-from agents.scripts import env_setup, utility
+from agents.scripts import env_setup, utility, vectors
 from agents.scripts.status import Status
+from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.restarts import Restarts
 from agents.tools.world import ALONE, World
@@ -52,6 +53,10 @@ def start(
     if env_setup.is_native(config):
         status.say('tensorflow', 'importing')
         return utility.define_native_batch_envs(config, ranks)
+    if vectors.is_vector(config):
+        return _start_vectors(
+            config, env_processes, session, status, restarts, ranks
+        )
     seed = config.seed, session
     with contextlib.ExitStack() as stack:
         processes = env_processes is not False
@@ -80,6 +85,43 @@ def start(
             f'{train} for training and {evaluation} for evaluation up',
         )
     return batches
+
+
+def _start_vectors(
+    config: AttrDict,
+    env_processes: bool | None,
+    session: int,
+    status: Status,
+    restarts: Restarts,
+    ranks: World,
+) -> list[Any]:
+    """Make a vector for training and another for evaluation."""
+    if env_processes:
+        raise errors.ConfigError(
+            'The environments come as a vector, which steps in this process: '
+            'there are no --env_processes to be had.'
+        )
+    with contextlib.ExitStack() as stack:
+        members = []
+        for purpose, count in _counts(config):
+            seed = config.seed, purpose, session
+            found = vectors.start(config, count, seed, ranks.rank * count)
+            members.append([found])
+            stack.callback(found.close)
+        status.say('vector', vectors.describe(members[0][0]))
+        status.say('tensorflow', 'importing')
+        importlib.import_module('agents.tools.graph.backend')
+        batches = _combine(members, config, restarts, status, ranks)
+        stack.pop_all()
+    return batches
+
+
+def _counts(config: AttrDict) -> list[tuple[int, int]]:
+    """What environments are for, and how many there are for it."""
+    return [
+        (env_setup.TRAIN, config.num_agents),
+        (env_setup.EVAL, config.eval_episodes),
+    ]
 
 
 def is_quicker_here(count: int, workers: int, seconds: float) -> bool:
@@ -116,9 +158,10 @@ def _start_members(
     config: AttrDict, seed: tuple[int, int], env_processes: bool, rank: int
 ) -> list[Any]:
     constructor = env_setup.constructor(config)
-    counts = config.num_agents, config.eval_episodes
+    counts = _counts(config)
     if env_processes:
-        env_setup.require_descriptors(counts, config.num_workers)
+        numbers = [count for _, count in counts]
+        env_setup.require_descriptors(numbers, config.num_workers)
     return [
         env_setup.start(
             constructor,
@@ -130,9 +173,7 @@ def _start_members(
             rank * count,
             config.log_info,
         )
-        for purpose, count in zip(
-            (env_setup.TRAIN, env_setup.EVAL), counts, strict=True
-        )
+        for purpose, count in counts
     ]
 
 

@@ -38,6 +38,7 @@ from agents.scripts import (
     overrides,
     plan,
     settings,
+    vectors,
 )
 from agents.tools import cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
@@ -155,9 +156,10 @@ def _require_single(config: AttrDict) -> None:
             f'contract is another: {NATIVE_TESTS} tests it for all that are '
             'in agents/environments, see docs/environments.md.'
         )
-    if isinstance(config.env, str) and config.env.startswith('vector:'):
+    if vectors.is_vector(config):
         raise errors.ConfigError(
-            f'The environment {name!r} {env_setup.NO_VECTORS}'
+            f'The environment {name!r} is a vector of several, and what is '
+            'looked over is one alone. Give that, if there is one.'
         )
 
 

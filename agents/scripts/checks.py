@@ -6,6 +6,8 @@ Needs neither TensorFlow nor workers, so that a mistake is refused at once.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import gymnasium as gym
+
 from agents.algorithms import sizes
 from agents.scripts.kinds import Kind
 from agents.scripts.settings import SETTINGS, find_defaults
@@ -98,6 +100,11 @@ def _require_allowed(key: str, value: Any, kind: Kind) -> None:
     hint = '.'
     if isinstance(value, str) and kind.choices:
         hint = errors.nearest(value, kind.choices)
+    elif isinstance(value, gym.vector.VectorEnv):
+        hint = (
+            ', which is a vector already. Give a function of num_envs that '
+            'makes it: training and evaluation have vectors of their own.'
+        )
     elif hasattr(value, 'reset') and hasattr(value, 'step'):
         hint = (
             ', which is one already. Give its class, or a function that makes '

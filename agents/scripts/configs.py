@@ -141,6 +141,40 @@ def mujoco_cloning(env: str, **settings: Any) -> AttrDict:
     return mujoco(env, behaviour_cloning, **{**defaults, **settings})
 
 
+def atari(game: str, **settings: Any) -> AttrDict:
+    """The usual settings of PPO for Atari; install `agents[atari]`.
+
+    Those of Stable-Baselines3's zoo. But episodes are whole games, whatever
+    lives are lost, unless `env_kwargs={'episodic_life': True}`, and actions
+    are repeated by chance, as Machado et al. 2018 propose in Revisiting the
+    Arcade Learning Environment.
+
+    Args:
+        game: Name of the game, such as `Pong` or `space_invaders`.
+        settings: What differs.
+    """
+    if game.islower():
+        game = game.title().replace('_', '')
+    defaults: dict[str, Any] = {
+        'max_length': 27_000,  # Half an hour of the game.
+        'num_agents': 8,
+        'steps': 10_000_000,
+        'update_every': 128,
+        'update_epochs': 4,
+        'batch_size': 256,
+        'eval_every': 500_000,
+        'eval_episodes': 8,
+        'learning_rate': 2.5e-4,
+        'learning_rate_schedule': 'linear',
+        'clip_range': 0.1,
+        'entropy_bonus': 0.01,
+        'normalize_observ': False,
+        'normalize_reward': False,
+        'reward_limit': 1.0,
+    }
+    return ppo(env=f'vector:ale_py:ALE/{game}-v5', **{**defaults, **settings})
+
+
 def debug() -> AttrDict:
     """Runs in seconds, to see whether everything works."""
     return ppo(
@@ -283,6 +317,14 @@ def hopper() -> AttrDict:
 
 def ant() -> AttrDict:
     return mujoco('Ant-v5', gae_lambda=0.9, learning_rate=2e-4)
+
+
+def pong() -> AttrDict:
+    return atari('Pong')
+
+
+def breakout() -> AttrDict:
+    return atari('Breakout')
 
 
 def swimmer() -> AttrDict:

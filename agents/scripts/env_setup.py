@@ -27,6 +27,11 @@ from agents.tools.envs.external_process import ExternalProcess
 # Before the name of an environment that is written in TensorFlow.
 NATIVE = 'native:'
 
+# Before the name of an environment of which there is to be a vector, and before
+# the name of one of EnvPool's, see `agents.scripts.vectors`.
+VECTOR = 'vector:'
+ENVPOOL = 'envpool:'
+
 # What environments of Gymnasium need beside it, by where they are: the package
 # and the name by which pip installs it along with Gymnasium.
 PACKAGES = {
@@ -49,9 +54,9 @@ OTHERS = (
     'ale_py:ALE/Pong-v5.'
 )
 
-NO_VECTORS = (
-    'is a vector of environments already, which is not supported yet. Give '
-    'one that is alone; num_agents of them are stepped in parallel.'
+NO_COUNT = (
+    'is a vector of environments, but it cannot be told how many. Give it an '
+    'argument num_envs, or let it make a single one.'
 )
 
 # What tells Gymnasium to truncate no episode.
@@ -84,7 +89,7 @@ def constructor(
     if render_mode:
         _require_rendering(config.env)
         kwargs['render_mode'] = render_mode
-    env = config.env if callable(config.env) else _spec(config.env)
+    env = config.env if callable(config.env) else find_spec(config.env)
     make = functools.partial(
         _make, env, kwargs, max_length, config.observ_bounds
     )
@@ -115,7 +120,7 @@ class Masking:
 def limit(config: AttrDict) -> int:
     """The length at which episodes are truncated, if they have not ended."""
     if isinstance(config.env, str) and not is_native(config):
-        registered = _spec(config.env).max_episode_steps
+        registered = find_spec(config.env).max_episode_steps
         return min(config.max_length, registered or config.max_length)
     return config.max_length
 
@@ -268,10 +273,10 @@ def _make_limited(
         _quiet_mujoco()
         made = env(**kwargs)
         if isinstance(made, gym.vector.VectorEnv):
-            raise errors.EnvError(f'What {_name(env)} makes {NO_VECTORS}')
+            raise errors.EnvError(f'What {name_of(env)} makes {NO_COUNT}')
         if not isinstance(made, gym.Env):
             raise errors.EnvError(
-                f'What {_name(env)} makes is no gymnasium.Env but a '
+                f'What {name_of(env)} makes is no gymnasium.Env but a '
                 f'{type(made).__module__}.{type(made).__name__}. Derive it '
                 'from that, or wrap one of the older package gym with '
                 'shimmy.GymV21CompatibilityV0.'
@@ -279,15 +284,20 @@ def _make_limited(
         if max_length is None:
             return made
         return wrappers.LimitDuration(made, max_length)
-    if 'mujoco' in str(env.entry_point):
-        importlib.import_module('mujoco')
     if 'gymnasium.envs.mujoco' in str(env.entry_point):
         kwargs = _with_camera(kwargs)
-    _quiet_mujoco()
+    prepare_single(env)
     length = NO_LIMIT
     if max_length is not None:
         length = min(max_length, env.max_episode_steps or max_length)
     return gym.make(env, length, disable_env_checker=True, **kwargs)
+
+
+def prepare_single(spec: gym.envs.registration.EnvSpec) -> None:
+    """Import what an environment is made with, and keep it quiet."""
+    if 'mujoco' in str(spec.entry_point):
+        importlib.import_module('mujoco')
+    _quiet_mujoco()
 
 
 def _with_camera(kwargs: dict) -> dict:
@@ -317,11 +327,9 @@ def _quiet_mujoco() -> None:
         sys.modules['mujoco'].set_mju_user_warning(warn)
 
 
-def _spec(name: str) -> gym.envs.registration.EnvSpec:
+def find_spec(name: str) -> gym.envs.registration.EnvSpec:
     """Look up a name, or `module:name` after importing the module."""
     module, _, registered = name.rpartition(':')
-    if module == 'envpool':
-        raise errors.ConfigError(f'The environment {name!r} {NO_VECTORS}')
     try:
         if module:
             importlib.import_module(module)
@@ -339,8 +347,6 @@ def _spec(name: str) -> gym.envs.registration.EnvSpec:
             f'The environment {name!r} cannot be imported: {error}.'
             f'{hint and " "}{hint}'
         ) from error
-    if spec.entry_point is None:
-        raise errors.ConfigError(f'The environment {name!r} {NO_VECTORS}')
     _require_installed(spec)
     return spec
 
@@ -360,13 +366,14 @@ def _hint(name: str) -> str:
 
 def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
     """Refuse an environment that lacks a package before workers are started."""
-    module = str(spec.entry_point).partition(':')[0]
+    point = spec.entry_point or spec.vector_entry_point
+    module = str(point).partition(':')[0]
     needed = {
         package: f": pip install 'gymnasium[{extra}]'"
         for place, (package, extra) in PACKAGES.items()
         if place in module
     }
-    if isinstance(spec.entry_point, str):
+    if isinstance(point, str):
         needed[module.partition('.')[0]] = '.'
     for package, remedy in needed.items():
         found = sys.modules.get(package) or importlib.util.find_spec(package)
@@ -388,7 +395,7 @@ def _require_rendering(env: Any) -> None:
             parameter.kind == keywords for parameter in parameters.values()
         ):
             raise errors.EnvError(
-                f'{_name(env)} takes no argument render_mode, by which '
+                f'{name_of(env)} takes no argument render_mode, by which '
                 'environments are asked for frames, so there is no video. Add '
                 'render_mode=None to its arguments and pass it on to the '
                 'environment, whose render() returns frames if it is '
@@ -396,5 +403,6 @@ def _require_rendering(env: Any) -> None:
             )
 
 
-def _name(env: Any) -> str:
+def name_of(env: Any) -> str:
+    """What to call a function or a class of the user's."""
     return getattr(env, '__name__', str(env))

@@ -8,7 +8,7 @@ from typing import Any
 
 import agents
 from agents import tools
-from agents.scripts import console, env_setup, interrupts
+from agents.scripts import console, env_setup, interrupts, vectors
 from agents.tools import choices, errors
 from agents.tools.attr_dict import AttrDict
 
@@ -36,15 +36,22 @@ def opened(
         signals: Where signals are heard, by default nowhere.
         render_mode: What environments are asked for, if they are to be seen.
     """
-    envs = env_setup.start(
-        env_setup.constructor(changed, render_mode),
-        num_agents,
-        # Workers have no TensorFlow, which native environments need.
-        env_processes and not env_setup.is_native(changed),
-        changed.num_workers,
-        (changed.seed, env_setup.VIDEO),
-        changed.worker_timeout,
-    )
+    seed = changed.seed, env_setup.VIDEO
+    envs: list[Any]
+    if vectors.is_vector(changed):
+        envs = [
+            vectors.start(changed, num_agents, seed, render_mode=render_mode)
+        ]
+    else:
+        envs = env_setup.start(
+            env_setup.constructor(changed, render_mode),
+            num_agents,
+            # Workers have no TensorFlow, which native environments need.
+            env_processes and not env_setup.is_native(changed),
+            changed.num_workers,
+            seed,
+            changed.worker_timeout,
+        )
     batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
     # Libraries may swallow the exception that a signal raises, but not this.
     (signals or interrupts.Interrupts()).call(batch_env.cancel)

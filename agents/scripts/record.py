@@ -104,6 +104,9 @@ def _play(
         step = Demonstrations(observ, action, reward, terminated, truncated)
         done = terminated | truncated
         for agent in np.flatnonzero(left).tolist():
+            if batch_env.lost[agent]:  # Nothing was played.
+                episodes[agent][-1] = []
+                continue
             row = nested.map(lambda x, agent=agent: x[agent].copy(), step)
             episodes[agent][-1].append(row)
             if done[agent]:

@@ -72,8 +72,8 @@ ENVIRONMENTS = Group(
         'env': Setting(
             'CartPole-v1',
             kinds.ENVIRONMENT,
-            'Environment by Id, module:Id or native:Id, or a class or '
-            'function that makes it',
+            'Environment by Id, module:Id, native:, vector: or envpool:Id, or '
+            'a class or function that makes it',
         ),
         'env_kwargs': Setting(
             {},
@@ -278,6 +278,12 @@ NORMALIZATION = Group(
             kinds.POSITIVE_OR_NONE,
             'Largest normalized observation; None is no limit',
             DEVIATIONS,
+        ),
+        'reward_limit': Setting(
+            None,
+            kinds.POSITIVE_OR_NONE,
+            'Largest reward that is learnt from, before it is normalized; '
+            'scores are of whole ones',
         ),
         'normalize_reward': Setting(
             True, kinds.FLAG, 'Whether to normalize rewards'

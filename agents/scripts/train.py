@@ -45,6 +45,7 @@ from agents.scripts import (
     settings,
     settings_text,
     utility,
+    vectors,
 )
 from agents.scripts.status import Status
 from agents.tools import choices, errors, world
@@ -123,7 +124,10 @@ class Training(Iterator['Score']):
 def require_valid(config: AttrDict, ranks: int = 1) -> None:
     """Refuse what no training can be started with, before anything is."""
     checks.require_settings(config, ranks)
-    env_setup.require(config)
+    if vectors.is_vector(config):
+        vectors.require(config)
+    else:
+        env_setup.require(config)
 
 
 def _train(

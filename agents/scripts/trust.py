@@ -78,4 +78,8 @@ def _may_name_code(key: str, value: Any) -> bool:
         return False
     if key == KWARGS:
         return re.fullmatch(r'[\w-]*', value) is None
-    return key == ENV and ':' in value.removeprefix(env_setup.NATIVE)
+    for prefix in (env_setup.NATIVE, env_setup.VECTOR, env_setup.ENVPOOL):
+        if value.startswith(prefix):
+            value = value.removeprefix(prefix)
+            break
+    return key == ENV and ':' in value

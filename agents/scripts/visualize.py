@@ -209,6 +209,9 @@ def _play_all(
         for agent in np.flatnonzero(done).tolist():
             if agent in agents_left:
                 video = videos.pop(agent)
+                if batch_env.lost[agent]:  # Nothing was played.
+                    video.discard()
+                    continue
                 video.close()
                 yield video.file, scores[agent]
                 agents_left[agent] -= 1

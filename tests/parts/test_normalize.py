@@ -274,6 +274,23 @@ def test_rewards_far_from_zero_are_scaled_as_in_float64(shape):
         np.testing.assert_allclose(result, reward / np.std(sums), rtol=1e-6)
 
 
+def test_rewards_of_lost_steps_do_not_count():
+    rng = np.random.default_rng(0)
+    reward = rng.normal(3.0, 2.0, size=(2, 6, 3)).astype(np.float32)
+    lost = rng.random((2, 6, 3)) < 0.3
+    lost[1, 2:4] = True
+    begins = tf.ones((6, 3), bool)
+    normalizer = normalize.NormalizeReward(3, True, discount=0.9, clip=10.0)
+    for rewards, mask in zip(reward, lost, strict=True):
+        normalizer.update(tf.constant(rewards), begins, True, mask)
+    # The next rollout has nothing but such steps.
+    nothing = tf.ones((6, 3), bool)
+    normalizer.update(tf.constant(reward[0]), begins, True, nothing)
+    result = normalizer.transform(tf.constant(reward[0]))
+    expected = reward[0] / reward[~lost].std()
+    np.testing.assert_allclose(result, expected, rtol=1e-4)
+
+
 def test_rewards_are_clipped():
     normalizer = normalize.NormalizeReward(1, True, discount=0.0, clip=2.0)
     # A deviation of 1.

@@ -184,9 +184,9 @@ def test_what_had_better_be_normalized_is_told(run, file):
     [
         (['--env=CartPol-v1'], "did you mean 'CartPole-v1'"),
         (['--env=native:CartPole-v1'], 'tests/environments/test_contract.py'),
-        (['--env=vector:CartPole-v1'], 'is a vector of environments already'),
-        (['--env=envpool:Pong-v5'], 'is a vector of environments already'),
-        (['--env={file}:make_many'], 'is a vector of environments already'),
+        (['--env=vector:CartPole-v1'], 'is a vector of'),
+        (['--env=envpool:Pong-v5'], 'is a vector of'),
+        (['--env={file}:make_many'], 'is a vector of'),
         (['--env={file}:make'], "There is no function 'make' in"),
         (['--env=nowhere.py:make'], "There is no file 'nowhere.py'"),
         (['--env=CartPole-v1', '--steps=0'], 'steps=0 are none'),

@@ -115,6 +115,7 @@ def test_environment_itself_is_refused_with_what_to_give_instead():
 
     for env in (gym.make('CartPole-v1'), Arm()):
         refused('which is one already. Give its class, or a function', env=env)
+    refused('a function of num_envs', env=gym.make_vec('CartPole-v1'))
 
 
 @pytest.mark.parametrize('name', ['', 'a,b', 'a"', ' a', 'a\nb', 5])

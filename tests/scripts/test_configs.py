@@ -1,11 +1,10 @@
 """Experiments: that each can be run as it stands."""
 
-import gymnasium as gym
 import pytest
 
 from agents import environments
 from agents.algorithms import ALGORITHMS
-from agents.scripts import config_names, configs, env_setup, plan
+from agents.scripts import config_names, configs, env_setup, plan, vectors
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
@@ -13,6 +12,12 @@ from agents.tools.attr_dict import AttrDict
 @pytest.fixture(params=config_names.list_configs())
 def config(request):
     return getattr(configs, request.param)()
+
+
+def spec_of(config):
+    if vectors.is_vector(config):
+        pytest.importorskip('ale_py')
+    return env_setup.find_spec(config.env.removeprefix(env_setup.VECTOR))
 
 
 def test_config_is_locked_settings_of_a_known_algorithm(config):
@@ -28,7 +33,7 @@ def test_environment_of_config_exists(config):
         name = config.env.removeprefix(env_setup.NATIVE)
         assert name in environments.ENVIRONMENTS
     else:
-        assert gym.spec(config.env).id == config.env
+        assert spec_of(config).id == config.env.rpartition(':')[2]
 
 
 def test_plan_of_config_is_what_it_asks_for(config):
@@ -44,7 +49,7 @@ def test_episodes_of_config_are_no_longer_than_the_environment_allows(config):
     if env_setup.is_native(config):
         limit = env_setup.native(config).max_length
     else:
-        limit = gym.spec(config.env).max_episode_steps
+        limit = spec_of(config).max_episode_steps
     assert limit is None or config.max_length <= limit
 
 
@@ -65,3 +70,9 @@ def test_settings_replace_those_of_the_family():
     config = configs.mujoco('Hopper-v5', init_std=0.1)
     assert (config.env, config.init_std) == ('Hopper-v5', 0.1)
     assert config.learning_rate_schedule == 'linear'
+
+
+def test_settings_replace_those_of_atari():
+    config = configs.atari('ms_pacman', num_agents=32)
+    assert config.env == 'vector:ale_py:ALE/MsPacman-v5'
+    assert (config.num_agents, config.reward_limit) == (32, 1.0)

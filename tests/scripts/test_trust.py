@@ -44,6 +44,8 @@ def advised_change(message):
 CODE = {
     'module': {'env': 'antigravity:Env-v0'},
     'module of a native one': {'env': 'native:antigravity:Env-v0'},
+    'module of a vector': {'env': 'vector:antigravity:Env-v0'},
+    'module of another prefix': {'env': 'native:vector:Env-v0'},
     'module of an argument': {'env_kwargs': {'inner': ['antigravity:Env-v0']}},
     'path of an argument': {'env_kwargs': {'xml_file': './model.xml'}},
     'dotted argument': {'env_kwargs': {'wrapper': 'antigravity.Wrapper'}},

@@ -18,8 +18,11 @@ from agents.tools.envs.env_slice import EnvSlice
 from agents.tools.envs.external_process import ExternalProcess
 from agents.tools.envs.replies import Replies
 from agents.tools.envs.restarts import Restarts
+from agents.tools.envs.vector_slice import VectorSlice
 
-Member = ExternalProcess | EnvSlice
+# What steps in this process, and what a batch is made of.
+Local = EnvSlice | VectorSlice
+Member = ExternalProcess | Local
 
 
 class BatchEnv:
@@ -42,9 +45,12 @@ class BatchEnv:
 
     Attributes:
         infos: Numbers that the members take from infos, see their `log_info`.
+        lost: Where the last call of `step` was lost.
+        seconds: The time spent on steps and resets so far.
 
     Args:
-        envs: Environments, `ExternalProcess` and `EnvSlice` objects, in order.
+        envs: Environments, `ExternalProcess`, `EnvSlice` and `VectorSlice`
+            objects, in order.
         blocking: Wait for each process before sending to the next. For
             debugging, or when environments fight over a resource.
         timeout: Seconds within which a step or a reset has to complete.
@@ -58,7 +64,8 @@ class BatchEnv:
         timeout: float = 60.0,
         restarts: Restarts | None = None,
     ):
-        self.seconds = 0.0  # Spent on steps and resets so far.
+        self.seconds = 0.0
+        self.lost = np.zeros(0, bool)
         self._blocking = blocking
         self._timeout = timeout
         self._restarts = restarts or Restarts()
@@ -114,6 +121,7 @@ class BatchEnv:
         """
         reply = self._unpack(self.step_packed(actions))
         names = 'observ', 'reward', 'terminated', 'truncated', 'next_observ'
+        self.lost = reply['lost']
         return tuple(reply[name] for name in names)
 
     def reset(self, indices: Sequence[int] | None = None) -> Any:
@@ -233,7 +241,7 @@ class BatchEnv:
     def _connect(self) -> None:
         """Look up what every step needs of the members as they are now."""
         external = [m for m in self._members if isinstance(m, ExternalProcess)]
-        self._slices = [m for m in self._members if isinstance(m, EnvSlice)]
+        self._slices = [m for m in self._members if isinstance(m, Local)]
         # The processes that work at the same time, round by round.
         rounds = [[process] for process in external]
         if external and not self._blocking:
@@ -248,7 +256,7 @@ class BatchEnv:
     def _attach(self, place: int) -> block.Block:
         """Set up the memory of a member, which has then been constructed."""
         member = self._members[place]
-        if isinstance(member, EnvSlice):
+        if isinstance(member, Local):
             found = member.observation_space, member.action_space
             numbers = len(member.log_info)
             own = block.Block(*found, len(member), infos=numbers)
@@ -317,7 +325,7 @@ class BatchEnv:
 
     def _unpack(self, matrices: list[np.ndarray]) -> dict:
         reply = self._reply.views(matrices)
-        for name in ('terminated', 'truncated', 'begins'):
+        for name in ('terminated', 'truncated', 'begins', 'lost'):
             reply[name] = reply[name] > 0.5
         return reply
 

@@ -340,11 +340,7 @@ class EnvSlice:
         self, index: int, number: float, what: str, where: str = 'next_observ'
     ) -> errors.EnvError:
         observ = nested.map(lambda leaf: leaf[index], self._reply[where])
-        return errors.EnvError(
-            f'Environment {self._first + index} returned {what} with '
-            f'{observations.describe_beyond(number)}; its observation: '
-            f'{observ}.'
-        )
+        return observations.beyond(self._first + index, number, what, observ)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Observations of an environment as rows of arrays."""
 
+import functools
 import math
 import reprlib
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import nested, spaces
+from agents.tools import errors, nested, spaces
 
 # Numbers beyond this are refused. Statistics add up their squares over a whole
 # training, which would not fit into 32 bits.
@@ -26,8 +27,9 @@ def zeros(space: gym.Space, rows: int) -> Any:
 class Writer:
     """Checks observations of a space and writes them into rows of arrays.
 
-    `write(row, observ)` raises an error that tells what is wrong. Floats that
-    are too large become infinite.
+    `write(row, observ)` raises an error that tells what is wrong, and so does
+    `write_all(observs)`, given a batch with as many as there are rows. Floats
+    that are too large become infinite.
 
     Args:
         space: The space.
@@ -35,10 +37,11 @@ class Writer:
     """
 
     def __init__(self, space: gym.Space, arrays: Any):
-        self._space = space
-        self._arrays = arrays
-        self._leaves: list[np.ndarray] = []
-        self.write = self._define(space, arrays, '')
+        self._leaves = nested.flatten(arrays)
+        self.write = _define(space, arrays, '', False)
+        self.write_all = functools.partial(
+            _define(space, arrays, '', True), slice(None)
+        )
 
     def copy_to(self, other: 'Writer') -> None:
         for mine, others in zip(self._leaves, other._leaves, strict=True):
@@ -52,30 +55,32 @@ class Writer:
                 return found
         return None
 
-    def _define(
-        self, space: gym.Space, arrays: Any, path: str
-    ) -> Callable[[int, Any], None]:
-        match space:
-            case gym.spaces.Dict():
-                parts: dict[Any, Any] = {
-                    key: self._define(part, arrays[key], f'{path}[{key!r}]')
-                    for key, part in space.items()
-                }
-                return _nest_writer(parts, dict, path)
-            case gym.spaces.Tuple():
-                parts = {
-                    key: self._define(part, arrays[key], f'{path}[{key}]')
-                    for key, part in enumerate(space)
-                }
-                return _nest_writer(parts, tuple, path)
-        self._leaves.append(arrays)
-        return _leaf_writer(space, arrays, path)
+
+def _define(
+    space: gym.Space, arrays: Any, path: str, whole: bool
+) -> Callable[[Any, Any], None]:
+    """Make the function that writes to a row, or to all rows as a whole."""
+    match space:
+        case gym.spaces.Dict():
+            parts: dict[Any, Any] = {
+                key: _define(part, arrays[key], f'{path}[{key!r}]', whole)
+                for key, part in space.items()
+            }
+            return _nest_writer(parts, dict, path)
+        case gym.spaces.Tuple():
+            parts = {
+                key: _define(part, arrays[key], f'{path}[{key}]', whole)
+                for key, part in enumerate(space)
+            }
+            return _nest_writer(parts, tuple, path)
+    shape = arrays.shape if whole else arrays.shape[1:]
+    return _leaf_writer(space, arrays, shape, path)
 
 
 def _nest_writer(
     parts: dict[Any, Any], kind: Any, path: str
-) -> Callable[[int, Any], None]:
-    def write(row: int, value: Any) -> None:
+) -> Callable[[Any, Any], None]:
+    def write(row: Any, value: Any) -> None:
         if not isinstance(value, kind) or len(value) != len(parts):
             raise TypeError(
                 f'observation{path} should be a {kind.__name__} with '
@@ -90,15 +95,15 @@ def _nest_writer(
 
 
 def _leaf_writer(
-    space: gym.Space, array: np.ndarray, path: str
-) -> Callable[[int, Any], None]:
-    shape, dtype, start = array.shape[1:], array.dtype, spaces.start(space)
+    space: gym.Space, array: np.ndarray, shape: tuple[int, ...], path: str
+) -> Callable[[Any, Any], None]:
+    dtype, start = array.dtype, spaces.start(space)
     count = spaces.count(space)
     is_float = dtype.kind == 'f'
     kinds = 'fiub' if is_float else 'iub'
     usual = (np.dtype('float32'), np.dtype('float64')) if is_float else ()
 
-    def write(row: int, value: Any) -> None:
+    def write(row: Any, value: Any) -> None:
         if value.__class__ is not np.ndarray:
             value = np.asarray(value)
         if value.dtype in usual and value.shape == shape:
@@ -150,6 +155,23 @@ def describe_beyond(number: float) -> str:
         f'the value {number:g}, which is beyond ±{LARGEST:g}: the squares of '
         'such numbers do not add up within 32 bits. Scale or clip it in the '
         'environment'
+    )
+
+
+def beyond(
+    index: int, number: float, what: str, observ: Any
+) -> errors.EnvError:
+    """Make the error of a number that `first_beyond` found.
+
+    Args:
+        index: Which environment returned it.
+        number: The number.
+        what: What it was returned in.
+        observ: What the environment observed.
+    """
+    return errors.EnvError(
+        f'Environment {index} returned {what} with {describe_beyond(number)}; '
+        f'its observation: {observ}.'
     )
 
 

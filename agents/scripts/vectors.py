@@ -1,0 +1,252 @@
+"""Environments that a configuration asks for as vectors.
+
+A vector steps several environments at once, often on threads of its own, and
+in this process. See `agents.scripts.env_setup` for single environments.
+"""
+
+import contextlib
+import functools
+import importlib.util
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from agents.scripts import env_setup
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.envs import headless
+from agents.tools.envs.vector_slice import VectorSlice
+
+# What registered vectors are made with unless the user says otherwise, if they
+# take it: no step is spent on resets, and scores are of whole rewards.
+DEFAULTS = {
+    'autoreset_mode': AutoresetMode.SAME_STEP,
+    'reward_clipping': False,
+}
+
+# Frames of an Atari game for each step, if the user says nothing else.
+FRAMES = 4
+
+
+def is_vector(config: AttrDict) -> bool:
+    """Whether the environments of a configuration come as a vector."""
+    env = config.env
+    if callable(env):
+        return _takes_count(env, config.env_kwargs)
+    if env.startswith((env_setup.VECTOR, env_setup.ENVPOOL)):
+        return True
+    if env_setup.is_native(config):
+        return False
+    return env_setup.find_spec(env).entry_point is None
+
+
+def require(config: AttrDict) -> None:
+    """Refuse what vectors cannot be made of; makes none."""
+    for setting, without in (
+        ('observ_bounds', 'ignore'),
+        ('num_workers', None),
+        ('worker_restarts', 0),
+    ):
+        if config[setting] != without:
+            raise errors.ConfigError(
+                f'The setting {setting!r} is for environments that are made '
+                'one by one, in workers. Those of a vector step in this '
+                f'process: leave it at {without}.'
+            )
+    _find_maker(config)
+
+
+def start(
+    config: AttrDict,
+    count: int,
+    seed: Sequence[int],
+    first: int = 0,
+    render_mode: str | None = None,
+) -> VectorSlice:
+    """Make a vector of so many environments, for a `BatchEnv`.
+
+    Args:
+        config: Settings.
+        count: Number of environments.
+        seed: Numbers that the seeds are derived from.
+        first: Index of the first environment, where there are those of ranks
+            before.
+        render_mode: What to ask for, if they are to be seen.
+    """
+    make = _find_maker(config, render_mode)
+    drawn = np.random.SeedSequence([*seed, first]).generate_state(1)
+    number = int(drawn[0]) >> 1  # Some take signed ones of 32 bits.
+    constructor = functools.partial(make, count, number)
+    return VectorSlice(constructor, number, first, config.max_length)
+
+
+def describe(found: VectorSlice) -> str:
+    """Say in a line what vector there is and how its episodes begin."""
+    mode = found.mode.name
+    text = {
+        'SAME_STEP': 'in the step that ends the last',
+        'DISABLED': 'in the step that ends the last, as it is asked to',
+        'NEXT_STEP': 'in a step of their own, which is not learnt from',
+    }[mode]
+    guess = (
+        f' (assumed, as its metadata has no autoreset_mode: {mode})'
+        if found.assumed
+        else ''
+    )
+    kind = type(found.env.unwrapped).__name__
+    return (
+        f'{len(found)} environments of a {kind} in this process; episodes '
+        f'begin {text}{guess}'
+    )
+
+
+def _find_maker(
+    config: AttrDict, render_mode: str | None = None
+) -> Callable[[int, int], gym.vector.VectorEnv]:
+    """A function that makes a vector, given the size and a seed."""
+    env, kwargs = config.env, dict(config.env_kwargs)
+    if callable(env):
+        if render_mode and _takes(env, 'render_mode'):
+            kwargs['render_mode'] = render_mode
+        return functools.partial(_call, env, kwargs)
+    if env.startswith(env_setup.ENVPOOL):
+        name = env.removeprefix(env_setup.ENVPOOL)
+        _require_in_envpool(name)
+        return functools.partial(_make_envpool, name, config.max_length, kwargs)
+    spec = env_setup.find_spec(env.removeprefix(env_setup.VECTOR))
+    return functools.partial(
+        _make_registered, spec, kwargs, config.max_length, render_mode
+    )
+
+
+def _call(
+    function: Callable, kwargs: dict, count: int, seed: int
+) -> gym.vector.VectorEnv:
+    """Call a function of the user's, or make a vector of their class."""
+    del seed  # It gets one with the first reset.
+    made = function(num_envs=count, **kwargs)
+    name = env_setup.name_of(function)
+    if not isinstance(made, gym.vector.VectorEnv):
+        raise errors.EnvError(
+            f'{name} takes num_envs, so that it has to make a '
+            f'gymnasium.vector.VectorEnv, not {made!r}. A function that makes '
+            'a single environment takes no such argument.'
+        )
+    if made.num_envs != count:
+        made.close()
+        raise errors.EnvError(
+            f'{name} was asked for num_envs={count} and made a vector of '
+            f'{made.num_envs}.'
+        )
+    return made
+
+
+def _make_envpool(
+    name: str, max_length: int, kwargs: dict, count: int, seed: int
+) -> gym.vector.VectorEnv:
+    from agents.tools.envs.env_pool import EnvPoolVector
+
+    with warnings.catch_warnings():  # Of bounds that are rounded to 32 bits.
+        warnings.simplefilter('ignore', UserWarning)
+        return EnvPoolVector(name, count, seed, max_length, **kwargs)
+
+
+def _make_registered(
+    spec: gym.envs.registration.EnvSpec,
+    kwargs: dict,
+    max_length: int,
+    render_mode: str | None,
+    count: int,
+    seed: int,
+) -> gym.vector.VectorEnv:
+    """Make a vector by its own entry point, or of single environments."""
+    del seed  # It gets one with the first reset.
+    mode = kwargs.get('vectorization_mode')
+    if mode is None and spec.vector_entry_point is not None:
+        mode = 'vector_entry_point'
+    if mode == 'vector_entry_point':
+        kwargs = _complete(spec, kwargs, max_length, render_mode)
+    else:
+        env_setup.prepare_single(spec)
+        limit = min(max_length, spec.max_episode_steps or max_length)
+        kwargs = {
+            'max_episode_steps': limit,
+            'disable_env_checker': True,
+            **({'render_mode': render_mode} if render_mode else {}),
+            **kwargs,
+        }
+        kwargs['vector_kwargs'] = {
+            'autoreset_mode': AutoresetMode.SAME_STEP,
+            **kwargs.get('vector_kwargs', {}),
+        }
+    if render_mode:
+        headless.prepare()
+    with warnings.catch_warnings():  # Of metadata, which are told of anyway.
+        warnings.simplefilter('ignore', UserWarning)
+        return gym.make_vec(
+            spec, count, **{'vectorization_mode': mode, **kwargs}
+        )
+
+
+def _complete(
+    spec: gym.envs.registration.EnvSpec,
+    kwargs: dict,
+    max_length: int,
+    render_mode: str | None,
+) -> dict:
+    """Add what a vector takes of what is to be: the limit among others."""
+    point: Any = spec.vector_entry_point
+    if isinstance(point, str):
+        point = gym.envs.registration.load_env_creator(point)
+    given = {**spec.kwargs, **kwargs}
+    frames = max_length * given.get('frameskip', FRAMES)
+    limits = {
+        'max_episode_steps': (max_length, spec.max_episode_steps),
+        'max_num_frames_per_episode': (frames, None),
+    }
+    found: dict[str, Any] = {
+        key: min(limit for limit in (*wanted, given.get(key)) if limit)
+        for key, wanted in limits.items()
+        if _takes(point, key)
+    }
+    defaults = {**DEFAULTS, 'render_mode': render_mode}
+    for key, value in defaults.items():
+        if value is not None and _takes(point, key):
+            found[key] = given.get(key, value)
+    return {**kwargs, **found}
+
+
+def _require_in_envpool(name: str) -> None:
+    """Refuse a name that EnvPool does not have."""
+    if importlib.util.find_spec('envpool') is None:
+        raise errors.ConfigError(
+            f"The environment 'envpool:{name}' needs the package 'envpool', "
+            "which is not installed: pip install 'agents[envpool]'"
+        )
+    import envpool
+
+    names = envpool.list_all_envs()
+    if name not in names:
+        raise errors.ConfigError(
+            f'There is no environment {name!r} of EnvPool'
+            f'{errors.nearest(name, names)}'
+        )
+
+
+def _takes_count(env: Any, kwargs: dict) -> bool:
+    """Whether a function or a class makes as many environments as asked."""
+    if isinstance(env, type) and issubclass(env, gym.Env):
+        return False
+    return 'num_envs' not in kwargs and _takes(env, 'num_envs')
+
+
+def _takes(function: Any, name: str) -> bool:
+    """Whether a function has an argument of its own by a name."""
+    with contextlib.suppress(TypeError, ValueError):  # It may not tell.
+        return name in inspect.signature(function).parameters
+    return False

@@ -1,0 +1,98 @@
+"""EnvPool's environments as a vector of Gymnasium."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from agents.tools import errors
+
+
+class EnvPoolVector(gym.vector.VectorEnv):
+    """Environments of EnvPool, which resets them when it is asked to.
+
+    By itself EnvPool begins an episode in the step after the end of the last,
+    which then does nothing else. If it is asked for those that ended, they
+    have begun before the next step, and no step is wasted.
+
+    EnvPool calls an episode truncated if it ends with the last step that it
+    may have, even if it was terminated there. So it is allowed a step more,
+    and truncated here.
+
+    Args:
+        name: Name of the environment.
+        num_envs: How many.
+        seed: Seed of all of them.
+        max_length: Steps after which an episode is truncated.
+        kwargs: Other arguments of `envpool.make`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        num_envs: int,
+        seed: int,
+        max_length: int,
+        **kwargs: Any,
+    ):
+        import envpool
+
+        known = envpool.make_spec(name).config._asdict()
+        for key in kwargs:
+            errors.require_known(f'argument of {name}', key, known)
+        given = kwargs.pop('max_episode_steps', known['max_episode_steps'])
+        self._limit = min(given, max_length)
+        self._pool: Any = envpool.make_gymnasium(
+            name,
+            num_envs=num_envs,
+            seed=seed,
+            max_episode_steps=self._limit + 1,
+            **kwargs,
+        )
+        self.metadata = {'autoreset_mode': AutoresetMode.DISABLED}
+        self.num_envs = num_envs
+        self.single_observation_space = self._pool.observation_space
+        self.single_action_space = self._pool.action_space
+        self.observation_space, self.action_space = (
+            gym.vector.utils.batch_space(space, num_envs)
+            for space in (
+                self.single_observation_space,
+                self.single_action_space,
+            )
+        )
+
+    def step(self, actions: np.ndarray) -> tuple:
+        observ, reward, terminated, truncated, info = self._pool.step(actions)
+        truncated = truncated | (info['elapsed_step'] >= self._limit)
+        return observ, reward, terminated, truncated, info
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict]:
+        """Reset all environments, or where `options['reset_mask']` is true.
+
+        The observations of others are zero. The seed is that of `__init__`.
+        """
+        del seed
+        mask = (options or {}).get('reset_mask')
+        if mask is None or mask.all():
+            return self._pool.reset()
+        observ, info = self._pool.reset(np.flatnonzero(mask).astype(np.int32))
+        everything = gym.vector.utils.create_empty_array(
+            self.single_observation_space, self.num_envs
+        )
+        _scatter(everything, info['env_id'], observ)
+        return everything, info
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self._pool.close()
+
+
+def _scatter(target: Any, rows: np.ndarray, values: Any) -> None:
+    """Write values into rows of a nest of arrays."""
+    if isinstance(target, dict):
+        for key, part in target.items():
+            _scatter(part, rows, values[key])
+    else:
+        target[rows] = values

@@ -1,0 +1,189 @@
+"""Games of several agents that share one policy, as a vector."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from agents.tools import errors
+from agents.tools.envs.vector_slice import LOST
+
+
+class ParallelGames(gym.vector.VectorEnv):
+    """Makes each agent of parallel games an environment.
+
+    A game is one of PettingZoo's parallel environments, or anything that looks
+    like one, whose agents have equal spaces:
+
+        def make(num_envs):
+            return ParallelGames(pistonball_v6.parallel_env, num_envs, 125)
+
+        config = configs.ppo(env=make, num_agents=20)
+
+    Its agents come one after the other, then those of the next game. A game
+    goes on until none of its agents is left, and begins anew in the same step.
+    An agent that has left earlier waits for that: it keeps its last
+    observation, its actions are ignored, and its steps are lost, so that
+    nothing is learnt from them. So are those of an agent that joins later.
+
+    Args:
+        constructor: Function that makes a game.
+        num_envs: Number of agents in all games together.
+        max_length: Steps after which a game is truncated, or None.
+        kwargs: Arguments of the constructor.
+    """
+
+    def __init__(
+        self,
+        constructor: Callable[..., Any],
+        num_envs: int,
+        max_length: int | None = None,
+        **kwargs: Any,
+    ):
+        self.games = [constructor(**kwargs)]
+        first = self.games[0]
+        self._agents = list(first.possible_agents)
+        size = len(self._agents)
+        if num_envs % size:
+            raise errors.EnvError(
+                f'The game has {size} agents, of which num_envs={num_envs} are '
+                f'no whole number of games. Choose multiples of {size} for '
+                'num_agents and eval_episodes.'
+            )
+        self.games += [
+            constructor(**kwargs) for _ in range(num_envs // size - 1)
+        ]
+        self.metadata = {
+            **getattr(first, 'metadata', {}),
+            'autoreset_mode': AutoresetMode.SAME_STEP,
+        }
+        self.render_mode = getattr(first, 'render_mode', None)
+        self.num_envs = num_envs
+        self.single_observation_space = self._require_equal('observation_space')
+        self.single_action_space = self._require_equal('action_space')
+        self._max_length = max_length
+        self._lengths = np.zeros(len(self.games), int)
+        # What each agent has observed last, and whether it is in its game.
+        self._observs: list[Any] = [None] * num_envs
+        self._playing = np.zeros(num_envs, bool)
+
+    def reset(
+        self, *, seed: int | None = None, options: Any = None
+    ) -> tuple[Any, dict]:
+        for number in range(len(self.games)):
+            self._begin(number, None if seed is None else seed + number)
+        return self._batch(), {}
+
+    def step(self, actions: Any) -> tuple:
+        rewards = np.zeros(self.num_envs)
+        flags = np.zeros((2, self.num_envs), bool)
+        lost = ~self._playing
+        last = np.full(self.num_envs, None, object)
+        for number in range(len(self.games)):
+            self._step_game(number, actions, rewards, flags)
+            rows = self._rows(number)
+            if not self._playing[rows].any():
+                last[rows] = _as_objects(self._observs[rows])
+                self._begin(number)
+        # Who left a game that goes on has its last observation still.
+        for row in np.flatnonzero(flags.any(0)):
+            if last[row] is None:
+                last[row] = self._observs[row]
+        terminated, truncated = flags
+        info = {'final_obs': last, LOST: lost}
+        return self._batch(), rewards, terminated, truncated, info
+
+    def render(self) -> tuple:
+        """The frame of each agent's game."""
+        return tuple(game.render() for game in self.games for _ in self._agents)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        for game in self.games:
+            game.close()
+
+    def _step_game(
+        self,
+        number: int,
+        actions: Any,
+        rewards: np.ndarray,
+        flags: np.ndarray,
+    ) -> None:
+        """Step a game, and write what became of its agents."""
+        game = self.games[number]
+        rows = dict(zip(self._agents, range(self.num_envs)[self._rows(number)]))
+        given = {
+            agent: _row(self.single_action_space, actions[row])
+            for agent, row in rows.items()
+            if self._playing[row]
+        }
+        observs, reward, terminated, truncated, _ = game.step(given)
+        self._lengths[number] += 1
+        over = self._max_length == self._lengths[number]
+        for agent in given:
+            if agent not in observs:
+                raise errors.EnvError(
+                    f'The agent {agent!r} has left its game with neither an '
+                    'observation nor a sign that it is terminated or '
+                    'truncated.'
+                )
+            row = rows[agent]
+            rewards[row] = reward[agent]
+            flags[:, row] = terminated[agent], truncated[agent]
+            flags[1, row] |= over and not terminated[agent]
+        for agent, observ in observs.items():
+            row = rows[agent]
+            if self._playing[row] or agent in game.agents:
+                self._observs[row] = observ
+            self._playing[row] = (
+                agent in game.agents and not flags[:, row].any() and not over
+            )
+
+    def _begin(self, number: int, seed: int | None = None) -> None:
+        game, rows = self.games[number], self._rows(number)
+        observs, _ = game.reset(seed=seed)
+        if not observs:
+            raise errors.EnvError('A game has begun without any agent.')
+        # Something of the space; nobody learns from it.
+        blank = next(iter(observs.values()))
+        self._lengths[number] = 0
+        for row, agent in enumerate(self._agents, rows.start):
+            self._observs[row] = observs.get(agent, blank)
+            self._playing[row] = agent in observs
+
+    def _rows(self, number: int) -> slice:
+        size = len(self._agents)
+        return slice(number * size, (number + 1) * size)
+
+    def _batch(self) -> Any:
+        space = self.single_observation_space
+        out: Any = gym.vector.utils.create_empty_array(space, self.num_envs)
+        return gym.vector.utils.concatenate(space, self._observs, out)
+
+    def _require_equal(self, name: str) -> gym.Space:
+        """The space that all agents have."""
+        find = getattr(self.games[0], name)
+        first, *others = self._agents
+        for other in others:
+            if find(other) != find(first):
+                raise errors.EnvError(
+                    'Agents that share a policy need equal spaces, but the '
+                    f'{name} of {other!r} is {find(other)} where that of '
+                    f'{first!r} is {find(first)}. Wrap the game, by those of '
+                    'SuperSuit for example.'
+                )
+        return find(first)
+
+
+def _row(space: gym.Space, action: Any) -> Any:
+    """An action of one agent, of whole numbers as one of these."""
+    return int(action) if isinstance(space, gym.spaces.Discrete) else action
+
+
+def _as_objects(values: list[Any]) -> np.ndarray:
+    """An array whose elements are arrays, whatever their shapes."""
+    array = np.full(len(values), None, object)
+    for index, value in enumerate(values):
+        array[index] = value
+    return array

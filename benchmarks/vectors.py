@@ -1,0 +1,145 @@
+"""Steps per second of vectors of environments, through `simulate` and bare.
+
+    python -m benchmarks.vectors
+
+A policy that chooses at random, in a rollout that is one program with its
+scores, beside the vector alone which gets actions that were drawn before. The
+two take turns, each with a vector of its own, in one process for each line;
+each number is a median.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from agents import configs
+from agents.scripts import vectors
+from agents.tools.envs.vector_slice import VectorSlice
+from benchmarks import alone
+
+ENVS = 'vector:ale_py:ALE/Pong-v5', 'envpool:HalfCheetah-v4'
+AGENTS = 8, 32
+SECONDS = 0.25
+REPEATS = 40
+# Steps of a rollout, and how many actions the bare vector goes through over and
+# over.
+STEPS = 64
+# The least share of the bare vector's steps that is asked for.
+ASKED = 0.85
+
+
+def make(env: str, agents: int) -> VectorSlice:
+    config = configs.ppo(env=env, num_agents=agents, max_length=27_000)
+    return vectors.start(config, agents, (0, 0, 0))
+
+
+def bare(env: str, agents: int) -> Callable[[], None]:
+    """Steps of the vector, which resets by itself."""
+    member = make(env, agents)
+    # What EnvPool does without us, with its own resets.
+    vector: Any = getattr(member.env, '_pool', member.env)
+    space = member.action_space
+    actions = [
+        np.stack([space.sample() for _ in range(agents)]) for _ in range(STEPS)
+    ]
+    vector.reset()
+
+    def many() -> None:
+        for action in actions:
+            vector.step(action)
+
+    return many
+
+
+def simulated(env: str, agents: int) -> Callable[[], None]:
+    """Steps of `simulate` with a policy that chooses at random."""
+    from agents import tools
+    from agents.tools.graph import simulation
+    from agents.tools.graph.backend import tf
+    from agents.tools.graph.devices import use_threads
+    from agents.tools.graph.episode_scores import EpisodeScores
+    from agents.tools.graph.mock_algorithm import MockAlgorithm
+
+    class Random(MockAlgorithm):
+        """Chooses actions at random."""
+
+        def perform(self, observ: Any) -> tf.Tensor:
+            seed = tf.stack([self.calls['perform'].read_value(), 0])
+            self.calls['perform'].assign_add(1)
+            shape = self._action.shape
+            if self._action.dtype == tf.int32:
+                most = int(batch_env.action_space.n)
+                return tf.random.stateless_uniform(
+                    shape, seed, 0, most, tf.int32
+                )
+            return tf.random.stateless_uniform(shape, seed, -1.0, 1.0)
+
+    use_threads(1)
+    batch_env = tools.InGraphBatchEnv(tools.BatchEnv([make(env, agents)]))
+    algo, scores = Random(batch_env), EpisodeScores(agents)
+    batch_env.reset()
+
+    @tf.function(autograph=False, jit_compile=batch_env.compiled)
+    def many() -> None:
+        simulation.rollout(batch_env, algo, scores, STEPS)
+
+    return many
+
+
+def rate(many: Callable[[], None], agents: int) -> float:
+    """Steps per second of a function that takes so many at a time."""
+    count, started = 0, time.perf_counter()
+    while time.perf_counter() - started < SECONDS:
+        many()
+        count += STEPS * agents
+    return count / (time.perf_counter() - started)
+
+
+def measure(env: str, agents: int) -> dict[str, list[float]]:
+    """Steps per second of both, which take turns."""
+    kinds = {'simulate': simulated(env, agents), 'bare': bare(env, agents)}
+    for many in kinds.values():  # Compiles one of them.
+        many()
+    rates: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for _ in range(REPEATS):
+        for kind, many in kinds.items():
+            rates[kind].append(rate(many, agents))
+    return rates
+
+
+def compare(env: str, agents: int) -> None:
+    """Print the rates of both, and the ratio of those side by side."""
+    rates: Any = alone.run(__spec__.name, env, agents)
+    ours, theirs = (statistics.median(each) for each in rates.values())
+    ratios = sorted(
+        mine / other for mine, other in zip(*rates.values(), strict=True)
+    )
+    ratio = statistics.median(ratios)
+    print(
+        f'{env:26} {agents:3}   simulate {ours:8,.0f} steps/s   bare '
+        f'{theirs:8,.0f}   {ratio:.0%} ({ratios[0]:.0%} to {ratios[-1]:.0%})'
+        f'{"" if ratio >= ASKED else f", where {ASKED:.0%} is asked"}',
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--only', nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.only:
+        env, agents = options.only
+        print(json.dumps(measure(env, int(agents))))
+        return
+    for env in ENVS:
+        for agents in AGENTS:
+            compare(env, agents)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,462 @@
+"""Vectors of environments, whatever way their episodes begin."""
+
+import functools
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from agents.tools import errors, nested
+from agents.tools.envs.batch_env import BatchEnv
+from agents.tools.envs.env_slice import EnvSlice
+from agents.tools.envs.mock_vector import MockVector
+from agents.tools.envs.vector_slice import LOST, VectorSlice
+
+SAME, NEXT, DISABLED = (
+    AutoresetMode.SAME_STEP,
+    AutoresetMode.NEXT_STEP,
+    AutoresetMode.DISABLED,
+)
+WITHIN_THE_STEP = [(SAME, False), (SAME, True), (DISABLED, False)]
+FIELDS = 'reward', 'terminated', 'truncated', 'lost', 'begins'
+
+NESTS = {
+    'box': lambda part: part,
+    'dict': lambda part: {'b': part, 'a': {'deep': part}},
+    'tuple': lambda part: (part, part),
+}
+
+
+def batch_of(vector, **settings):
+    return BatchEnv([VectorSlice(lambda: vector, **settings)])
+
+
+def step(batch, actions=None):
+    """Step a batch; returns its reply by name."""
+    actions = np.zeros(len(batch), np.int32) if actions is None else actions
+    return batch._unpack(batch.step_packed(actions))
+
+
+def table(batch, steps):
+    """What the first environment replies, line by line."""
+    batch.reset()
+    lines = []
+    for _ in range(steps):
+        reply = step(batch)
+        observ, next_observ = (
+            nested.flatten(reply[name]) for name in ('observ', 'next_observ')
+        )
+        for leaves in (observ, next_observ):
+            assert all((leaf == leaves[0]).all() for leaf in leaves)
+        numbers = [int(reply[name][0]) for name in FIELDS]
+        rows = next_observ[0][0], observ[0][0]
+        lines.append((*numbers, *[row.tolist() for row in rows]))
+    return lines
+
+
+# Episodes of 2, 1 and 1 steps, beside others of 3: each line is the reward,
+# whether it was terminated, truncated, lost, what begins, the true successor
+# and what to act on next.
+WITHIN = [
+    (11, 0, 0, 0, 0, [1, 1], [1, 1]),
+    (12, 1, 0, 0, 1, [1, 2], [2, 0]),
+    (21, 0, 1, 0, 1, [2, 1], [3, 0]),
+    (31, 1, 0, 0, 1, [3, 1], [4, 0]),
+    (41, 0, 0, 0, 0, [4, 1], [4, 1]),
+]
+AFTER = [
+    (11, 0, 0, 0, 0, [1, 1], [1, 1]),
+    (12, 1, 0, 0, 1, [1, 2], [1, 2]),
+    (0, 0, 1, 1, 1, [1, 2], [2, 0]),
+    (21, 0, 1, 0, 1, [2, 1], [2, 1]),
+    (0, 0, 1, 1, 1, [2, 1], [3, 0]),
+    (31, 1, 0, 0, 1, [3, 1], [3, 1]),
+    (0, 0, 1, 1, 1, [3, 1], [4, 0]),
+    (41, 0, 0, 0, 0, [4, 1], [4, 1]),
+]
+LENGTHS = [2, 1, 1], [3]
+
+
+@pytest.mark.parametrize('nest', NESTS.values(), ids=NESTS)
+@pytest.mark.parametrize('mode, batched', WITHIN_THE_STEP)
+def test_episodes_that_begin_within_the_step(mode, batched, nest):
+    vector = MockVector(LENGTHS, mode, nest, batched)
+    assert table(batch_of(vector), 5) == WITHIN
+    assert all((actions == 2).all() for actions in vector.actions)
+
+
+@pytest.mark.parametrize('nest', NESTS.values(), ids=NESTS)
+def test_step_that_begins_an_episode_is_lost(nest):
+    vector = MockVector(LENGTHS, NEXT, nest)
+    assert table(batch_of(vector), 8) == AFTER
+
+
+def test_no_step_is_lost_where_all_episodes_end_at_once():
+    vector = MockVector([LENGTHS[0]] * 2, NEXT)
+    assert table(batch_of(vector), 5) == WITHIN
+    # One ends while the other begins, later again both at once.
+    vector = MockVector([[1, 1], [2, 1, 3]], NEXT)
+    batch = batch_of(vector)
+    batch.reset()
+    lost = [step(batch)['lost'].tolist() for _ in range(5)]
+    assert lost == [[0, 0], [1, 0], [0, 1], [1, 0], [0, 1]]
+
+
+def test_all_modes_play_the_same_episodes():
+    """But for the lost steps, which have neither score nor length."""
+    found = []
+    for mode in (SAME, DISABLED, NEXT):
+        batch = batch_of(MockVector([[3, 1], [1], [2, 5]], mode))
+        batch.reset()
+        scores, episodes = np.zeros(3), [[], [], []]
+        while min(map(len, episodes)) < 6:
+            reply = step(batch)
+            scores += reply['reward']
+            done = reply['terminated'] | reply['truncated']
+            for index in np.flatnonzero(done):
+                if not reply['lost'][index]:
+                    episodes[index].append(scores[index])
+                scores[index] = 0.0
+        found.append([each[:6] for each in episodes])
+    assert found[0] == found[1] == found[2]
+    # 11 + 12 + 13, then 21, then 31 + 32 + 33 and so on.
+    assert found[0][0][:3] == [36, 21, 96]
+
+
+def test_reset_begins_all_episodes_and_forgets_lost_steps():
+    vector = MockVector([[1], [2]], NEXT)
+    batch = batch_of(vector, seed=7)
+    batch.reset()
+    assert step(batch)['terminated'].tolist() == [True, False]
+    assert batch.reset().tolist() == [[2, 0], [2, 0]]
+    reply = step(batch)
+    assert not reply['lost'].any()
+    assert reply['reward'].tolist() == [21, 21]
+    assert vector.seeds == [7, None]
+
+
+def test_some_are_reset_where_the_vector_can():
+    batch = batch_of(MockVector([[9]] * 3, DISABLED))
+    batch.reset()
+    step(batch)
+    np.testing.assert_array_equal(batch.reset([1]), [[2, 0]])
+    reply = step(batch)
+    np.testing.assert_array_equal(reply['observ'], [[1, 2], [2, 1], [1, 2]])
+    other = batch_of(MockVector([[9]] * 3, SAME), first=5)
+    other.reset()
+    with pytest.raises(errors.EnvError, match='5 to 7 begins.*by itself'):
+        other.reset([1])
+
+
+@pytest.mark.parametrize('limit', [1, 2])
+def test_long_episodes_are_truncated_where_the_vector_can(limit):
+    batch = batch_of(MockVector([[3], [1, 3]], DISABLED), max_length=limit)
+    batch.reset()
+    ends = []
+    for _ in range(4):
+        reply = step(batch)
+        ends.append((reply['terminated'] * 2 + reply['truncated']).tolist())
+        over = reply['terminated'] | reply['truncated']
+        assert (reply['begins'] == over).all()
+        assert (reply['observ'][over, 1] == 0).all()
+        assert (reply['next_observ'][:, 1] > 0).all()
+    assert (
+        ends
+        == {
+            1: [[1, 2], [1, 1], [1, 2], [1, 1]],
+            2: [[0, 2], [1, 0], [0, 1], [1, 2]],
+        }[limit]
+    )
+
+
+@pytest.mark.parametrize('mode', [SAME, NEXT])
+def test_long_episodes_are_refused_elsewhere(mode):
+    batch = batch_of(MockVector([[2], [4]], mode), max_length=3, first=4)
+    batch.reset()
+    step(batch), step(batch)
+    with pytest.raises(errors.EnvError, match='Environment 5 goes on after 3'):
+        step(batch)
+
+
+def test_steps_that_are_lost_make_no_episode_longer():
+    batch = batch_of(MockVector([[1, 3], [3, 2]], NEXT), max_length=3)
+    batch.reset()
+    ends = [step(batch)['terminated'].tolist() for _ in range(9)]
+    assert sum(np.array(ends))[0] == 2
+
+
+def test_vectors_may_tell_of_steps_that_are_lost():
+    vector = MockVector([[1, 9], [9], [9]], NEXT)
+    play, told = vector.step, np.array([False, False, True])
+
+    def step_and_tell(actions):
+        *values, info = play(actions)
+        values[1][told] = 0.0
+        return *values, {**info, LOST: told}
+
+    vector.step = step_and_tell
+    batch = batch_of(vector)
+    batch.reset()
+    assert step(batch)['lost'].tolist() == [False, False, True]
+    reply = step(batch)
+    # One begins an episode, and of another the vector says so.
+    assert reply['lost'].tolist() == [True, False, True]
+    assert reply['next_observ'].tolist() == [[1, 1], [1, 2], [1, 1]]
+    assert reply['observ'].tolist() == [[2, 0], [1, 2], [1, 2]]
+    told = np.zeros(2, bool)
+    with pytest.raises(errors.EnvError, match=r'lost steps of shape \(2,\)'):
+        vector.step = lambda actions: (*play(actions)[:4], {LOST: told})
+        step(batch)
+
+
+def test_actions_begin_where_the_space_does():
+    vector = MockVector([[9]] * 2, SAME)
+    batch = batch_of(vector)
+    batch.reset()
+    step(batch, np.array([0, 4]))
+    np.testing.assert_array_equal(vector.actions[0], [2, 6])
+    assert vector.actions[0].dtype == np.int64
+
+
+class Strange(gym.vector.VectorEnv):
+    """Returns in each step what it is given.
+
+    Args:
+        results: What `step` returns beside `info`, a function of the time.
+        info: The `info` of each step.
+        observs: Space of the observations.
+        actions: Space of the actions.
+    """
+
+    metadata = {'autoreset_mode': SAME}  # noqa: RUF012
+
+    def __init__(self, results=None, info=None, observs=None, actions=None):
+        self.num_envs = 2
+        self.single_observation_space = observs or gym.spaces.Discrete(
+            3, start=4
+        )
+        self.single_action_space = actions or gym.spaces.Discrete(2)
+        self._results, self._info = results or {}, info or {}
+
+    def reset(self, *, seed=None, options=None):
+        return self._results.get('first', np.array([4, 6])), {}
+
+    def step(self, actions):
+        no = np.zeros(2, bool)
+        parts = {
+            'observ': np.array([5, 4]),
+            'reward': np.zeros(2),
+            'terminated': no,
+            'truncated': no,
+            **self._results,
+        }
+        names = 'observ', 'reward', 'terminated', 'truncated'
+        return *[parts[name] for name in names], self._info
+
+
+ENDED = {'terminated': np.array([False, True])}
+BOX = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+
+
+def test_counted_observations_begin_from_zero():
+    batch = batch_of(Strange(ENDED, {'final_obs': [None, np.int64(6)]}))
+    np.testing.assert_array_equal(batch.reset(), [0, 2])
+    reply = step(batch)
+    np.testing.assert_array_equal(reply['observ'], [1, 0])
+    np.testing.assert_array_equal(reply['next_observ'], [1, 2])
+
+
+@pytest.mark.parametrize(
+    'results, info, observs, message',
+    [
+        ({'observ': np.array([5, 7])}, {}, None, r'ent 4, one.*is 7, which is'),
+        ({'observ': np.array([5])}, {}, None, 'Environment 4, one of'),
+        ({'observ': np.zeros((2, 1))}, {}, None, 'Environment 3, one of'),
+        ({'reward': np.zeros((2, 1))}, {}, None, r'3 to 4 broke.*\(2, 1\)'),
+        ({'terminated': np.zeros(2)}, {}, None, 'flags of shape.*float64'),
+        ({'reward': np.array([0, np.nan])}, {}, None, 'Environment 4 ret.*rew'),
+        (
+            {'observ': np.array([[1.0], [np.inf]]), 'first': np.zeros((2, 1))},
+            {},
+            BOX,
+            'Environment 4 returned an observation with',
+        ),
+        ({'first': np.array([4, 3])}, {}, None, 'Environment 4, one.*reset'),
+        ({'first': np.array([[np.nan], [1]])}, {}, BOX, '3 returned a first'),
+        (ENDED, {}, None, "environment 4, but its info has no 'final_obs'"),
+        (ENDED, {'final_obs': [None, None]}, None, 'Environment 4, one of'),
+        (ENDED, {'final_obs': [None, 9]}, None, 'Environment 4, one of.* 9'),
+        (ENDED, {'final_obs': [None]}, None, 'Environment 4, one of'),
+    ],
+)
+def test_what_is_no_value_is_refused(results, info, observs, message):
+    batch = batch_of(Strange(results, info, observs), first=3)
+    with pytest.raises(errors.EnvError, match=message):
+        batch.reset()
+        step(batch)
+
+
+@pytest.mark.parametrize(
+    'settings, message',
+    [
+        ({'observs': gym.spaces.Text(3)}, 'Text.*not supported'),
+        ({'actions': gym.spaces.Dict(x=BOX)}, 'action space Dict.*not supp'),
+    ],
+)
+def test_spaces_that_are_not_supported(settings, message):
+    with pytest.raises(errors.EnvError, match=message):
+        VectorSlice(lambda: Strange(**settings))
+
+
+def fail():
+    raise ArithmeticError('It broke.')
+
+
+def test_errors_of_the_vector_are_told_of(monkeypatch):
+    with pytest.raises(errors.EnvError, match='vector.*constructed:\n.*'):
+        VectorSlice(fail)
+    vector = MockVector([[1]], SAME)
+    batch = batch_of(vector, first=2)
+    for name in ('reset', 'step', 'close'):
+        with monkeypatch.context() as patch:
+            patch.setattr(vector, name, lambda *_, **__: fail())
+            with pytest.raises(
+                errors.EnvError, match='2 to 2 raised.*'
+            ) as info:
+                if name == 'step':
+                    step(batch)
+                else:
+                    getattr(batch, name)()
+        assert f'in {name}' in str(info.value) and 'It broke' in str(info.value)
+
+
+@pytest.mark.parametrize('mode', [SAME, SAME.value, SAME.name])
+def test_modes_may_be_told_as_texts(mode):
+    vector = MockVector(LENGTHS, SAME)
+    vector.metadata = {'autoreset_mode': mode}
+    assert table(batch_of(vector), 5) == WITHIN
+
+
+def test_unknown_mode_is_refused():
+    vector = MockVector(LENGTHS, SAME)
+    vector.metadata = {'autoreset_mode': 'sometimes'}
+    with pytest.raises(errors.EnvError, match="'sometimes'"):
+        VectorSlice(lambda: vector)
+
+
+def test_mode_that_is_not_told_is_that_of_gymnasium():
+    vector = MockVector(LENGTHS, NEXT)
+    vector.metadata = {}
+    found = VectorSlice(lambda: vector)
+    assert found.assumed and table(BatchEnv([found]), 8) == AFTER
+
+
+@pytest.mark.parametrize(
+    'mode, lengths, message',
+    [
+        (SAME, [[1], [9]], "0 to 1 does not tell.*'final_obs'"),
+        # The episode after the end has begun, unnoticed.
+        (DISABLED, [[1], [9]], 'goes on that is over'),
+    ],
+)
+def test_wrong_mode_is_found_out(mode, lengths, message):
+    vector = MockVector(lengths, mode)
+    vector.metadata = {}
+    batch = batch_of(vector)
+    batch.reset()
+    with pytest.raises(errors.EnvError, match=message):
+        step(batch), step(batch)
+
+
+def test_step_after_the_end_that_has_a_reward_is_refused():
+    """As of a vector that resets in the same step and says otherwise."""
+    vector = Strange({**ENDED, 'reward': np.array([1.0, 2.0])})
+    vector.metadata = {'autoreset_mode': NEXT}
+    batch = batch_of(vector)
+    batch.reset()
+    step(batch)
+    with pytest.raises(errors.EnvError, match='Environment 1 returned a rew'):
+        step(batch)
+
+
+def test_modes_are_told_apart_where_vectors_share_their_metadata(monkeypatch):
+    """As those of ale-py do, which write to the metadata of all vectors."""
+    shared = gym.vector.VectorEnv.metadata
+    monkeypatch.setitem(shared, 'autoreset_mode', SAME)
+    vector = MockVector(LENGTHS, NEXT)
+    vector.metadata = shared
+    found = VectorSlice(lambda: vector)
+    assert found.assumed and found.mode is NEXT
+    vector.autoreset_mode = SAME
+    assert VectorSlice(lambda: vector).mode is SAME
+
+
+@pytest.mark.parametrize('mode', [SAME, DISABLED])
+@pytest.mark.parametrize('name', ['CartPole-v1', 'Pendulum-v1'])
+def test_vectors_of_gymnasium_are_as_single_environments(name, mode):
+    """To the last bit, with the same seeds and actions."""
+    constructor = functools.partial(gym.make, name, max_episode_steps=6)
+    vector = gym.vector.SyncVectorEnv([constructor] * 3, autoreset_mode=mode)
+    batches = [
+        BatchEnv([EnvSlice([constructor] * 3, [5, 6, 7])]),
+        batch_of(vector, seed=5),
+    ]
+    rng = np.random.default_rng(0)
+    replies = [batch.reset() for batch in batches]
+    for _ in range(20):
+        np.testing.assert_array_equal(*replies)
+        shape = batches[0]._actions_shape
+        actions = rng.integers(2, size=shape).astype(np.float32)
+        steps = [batch.step(actions) for batch in batches]
+        for alone, together in zip(*steps, strict=True):
+            np.testing.assert_array_equal(alone, together)
+        replies = [each[0] for each in steps]
+
+
+def test_members_of_all_kinds_make_one_batch():
+    constructor = functools.partial(gym.make, 'CartPole-v1')
+    vector = gym.vector.SyncVectorEnv(
+        [constructor] * 2, autoreset_mode=AutoresetMode.SAME_STEP
+    )
+    batch = BatchEnv(
+        [
+            EnvSlice([constructor] * 2, [5, 6]),
+            VectorSlice(lambda: vector, seed=5, first=2),
+        ]
+    )
+    observ = batch.reset()
+    np.testing.assert_array_equal(observ[:2], observ[2:])
+    assert len(batch) == 4
+    assert batch[3].call('get_wrapper_attr', 'kinematics_integrator') == 'euler'
+
+
+def test_attributes_and_frames_of_environments():
+    class Seen(MockVector):
+        render_mode = 'rgb_array'
+
+        def render(self):
+            return tuple(np.full((4, 6, 3), i, np.uint8) for i in range(2))
+
+    batch = batch_of(Seen(LENGTHS, SAME))
+    assert [frame[0, 0, 0] for frame in batch.call('render')] == [0, 1]
+    assert batch.metadata == {'autoreset_mode': SAME}
+    with pytest.raises(errors.EnvError, match='no single env.*close'):
+        batch[1].call('close')
+    with pytest.raises(errors.EnvError, match='raised an error in no_such'):
+        batch[1].call('no_such')
+
+
+def test_frames_are_what_is_seen_where_nothing_is_rendered():
+    images = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    stacks = np.zeros((2, 4, 84, 84), np.uint8)
+    stacks[1, 3, 2, 5] = 9
+    batch = batch_of(Strange({'first': stacks}, observs=images))
+    batch.reset()
+    frame = batch[1].call('render')
+    assert frame.shape == (336, 336, 3) and frame.dtype == np.uint8
+    assert (frame[8:12, 20:24] == 9).all() and frame.sum() == 9 * 16 * 3
+    blind = batch_of(MockVector(LENGTHS, SAME))
+    blind.reset()
+    with pytest.raises(errors.EnvError, match='renders no frames'):
+        blind[0].call('render')
