@@ -22,6 +22,7 @@ import gymnasium as gym
 ENV = 'HalfCheetah-v5'
 STEPS = 40_000
 STEPPING_SECONDS = 3.0
+ATARI_UPDATES = 4
 
 
 class Training(NamedTuple):
@@ -103,6 +104,41 @@ def training(library: str, task: Training) -> float:
     return model.num_timesteps / (time.perf_counter() - started)
 
 
+def atari(task: Training) -> float:
+    """Training steps per second from the frames of a game, settings as usual.
+
+    The environment's own score and frames are those of the peer's wrappers.
+    """
+    import ale_py
+    import stable_baselines3
+    import torch
+    from stable_baselines3.common import env_util, vec_env
+
+    gym.register_envs(ale_py)
+    torch.set_num_threads(os.cpu_count() or 1)
+    once = {'frameskip': 1, 'repeat_action_probability': 0.25}
+    games = env_util.make_atari_env(
+        task.env, task.agents, seed=0, env_kwargs=once
+    )
+    model = stable_baselines3.PPO(
+        'CnnPolicy',
+        vec_env.VecFrameStack(games, 4),
+        n_steps=task.steps,
+        batch_size=task.rows,
+        n_epochs=4,
+        learning_rate=2.5e-4,
+        clip_range=0.1,
+        ent_coef=0.01,
+        seed=0,
+        device='cpu',
+    )
+    rollout = task.agents * task.steps
+    model.learn(rollout)
+    started = time.perf_counter()
+    model.learn(ATARI_UPDATES * rollout)
+    return model.num_timesteps / (time.perf_counter() - started)
+
+
 def stepping(agents: int) -> float:
     """Steps per second of Gymnasium's batch of processes."""
     env = gym.make_vec(ENV, num_envs=agents, vectorization_mode='async')
@@ -152,7 +188,12 @@ def result(process: subprocess.Popen) -> float | None:
 def main(arguments: Sequence[str]) -> None:
     gym.logger.min_level = gym.logger.ERROR
     name, *numbers = arguments
-    if name in PEERS:
+    rate: float | None
+    if name == 'sb3_atari':
+        installed = importlib.util.find_spec('stable_baselines3') is not None
+        task = Training(numbers[0], *map(int, numbers[1:]))
+        rate = atari(task) if installed else None
+    elif name in PEERS:
         installed = importlib.util.find_spec(PEERS[name].module) is not None
         task = Training(numbers[0], *map(int, numbers[1:]))
         rate = training(name, task) if installed else None

@@ -162,6 +162,8 @@ def atari(game: str, **settings: Any) -> AttrDict:
         'update_every': 128,
         'update_epochs': 4,
         'batch_size': 256,
+        'policy_layers': [],
+        'value_layers': [],
         'eval_every': 500_000,
         'eval_episodes': 8,
         'learning_rate': 2.5e-4,
