@@ -5,7 +5,9 @@
 A policy that chooses at random, in a rollout that is one program with its
 scores, beside the vector alone which gets actions that were drawn before. The
 two take turns, each with a vector of its own, in one process for each line;
-each number is a median.
+each number is a median. Threads of a vector that is not stepped again at once
+fall asleep, and take time to wake up: so there is also the vector alone that
+waits a moment, and does nothing, between its steps.
 """
 
 import argparse
@@ -29,6 +31,8 @@ REPEATS = 40
 # Steps of a rollout, and how many actions the bare vector goes through over and
 # over.
 STEPS = 64
+# How long the vector waits, about as long as a policy takes.
+PAUSE_SECONDS = 15e-6
 # The least share of the bare vector's steps that is asked for.
 ASKED = 0.85
 
@@ -38,7 +42,7 @@ def make(env: str, agents: int) -> VectorSlice:
     return vectors.start(config, agents, (0, 0, 0))
 
 
-def bare(env: str, agents: int) -> Callable[[], None]:
+def bare(env: str, agents: int, pause: float = 0.0) -> Callable[[], None]:
     """Steps of the vector, which resets by itself."""
     member = make(env, agents)
     # What EnvPool does without us, with its own resets.
@@ -52,6 +56,10 @@ def bare(env: str, agents: int) -> Callable[[], None]:
     def many() -> None:
         for action in actions:
             vector.step(action)
+            if pause:
+                until = time.perf_counter() + pause
+                while time.perf_counter() < until:
+                    pass
 
     return many
 
@@ -102,7 +110,11 @@ def rate(many: Callable[[], None], agents: int) -> float:
 
 def measure(env: str, agents: int) -> dict[str, list[float]]:
     """Steps per second of both, which take turns."""
-    kinds = {'simulate': simulated(env, agents), 'bare': bare(env, agents)}
+    kinds = {
+        'simulate': simulated(env, agents),
+        'bare': bare(env, agents),
+        'paused': bare(env, agents, PAUSE_SECONDS),
+    }
     for many in kinds.values():  # Compiles one of them.
         many()
     rates: dict[str, list[float]] = {kind: [] for kind in kinds}
@@ -115,14 +127,15 @@ def measure(env: str, agents: int) -> dict[str, list[float]]:
 def compare(env: str, agents: int) -> None:
     """Print the rates of both, and the ratio of those side by side."""
     rates: Any = alone.run(__spec__.name, env, agents)
-    ours, theirs = (statistics.median(each) for each in rates.values())
+    ours, theirs, paused = (statistics.median(each) for each in rates.values())
     ratios = sorted(
-        mine / other for mine, other in zip(*rates.values(), strict=True)
+        mine / other for mine, other, _ in zip(*rates.values(), strict=True)
     )
     ratio = statistics.median(ratios)
     print(
         f'{env:26} {agents:3}   simulate {ours:8,.0f} steps/s   bare '
         f'{theirs:8,.0f}   {ratio:.0%} ({ratios[0]:.0%} to {ratios[-1]:.0%})'
+        f'   with a pause {paused:8,.0f}'
         f'{"" if ratio >= ASKED else f", where {ASKED:.0%} is asked"}',
         flush=True,
     )
