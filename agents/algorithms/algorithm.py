@@ -55,6 +55,8 @@ class Task(NamedTuple):
             `[time, agent]`. An algorithm that judges by itself what another
             one is to learn passes itself on by this; it is called in the graph
             once an update, and may learn from the record as well.
+        stacks_frames: Whether observations are stacks of frames, which may be
+            kept once each.
         collect: Makes what acts by a policy and records what comes of it, by
             default a `Collector` for this task.
     """
@@ -66,6 +68,7 @@ class Task(NamedTuple):
     critic_device: str | None = None
     ranks: Communicator = ALONE
     rewards: Callable[[Record], tf.Tensor] = lambda record: record.reward
+    stacks_frames: bool = False
     collect: Callable[[Policy], Any] | None = None
 
     @property

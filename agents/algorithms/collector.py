@@ -40,6 +40,7 @@ class Collector(tf.Module):
             zero,
             first=task.ranks.rank * task.num_agents,
             foresees=self._foresees,
+            stacks=self._foresees and task.stacks_frames,
         )
         seed = random.seed_of(task.config.seed, task.ranks.rank)
         self._seed = tf.Variable(seed, trainable=False)

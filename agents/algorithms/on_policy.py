@@ -12,9 +12,10 @@ from agents.algorithms.collector import (
 from agents.algorithms.learner import Learner, MinibatchLearner
 from agents.parts import layers, minibatches, moments, normalize, returns
 from agents.parts.critic import Predictor
+from agents.parts.frames import look_up
 from agents.parts.policy import Policy
 from agents.parts.record import Record, Rollout
-from agents.tools import errors, nested
+from agents.tools import errors, nested, spaces
 from agents.tools.graph import state
 from agents.tools.graph.backend import around_networks, piece, tf
 from agents.tools.graph.devices import together
@@ -72,6 +73,8 @@ class OnPolicy(Collecting):
         self.convolutional = policy.convolutional or layers.has_convolutions(
             critic.network
         )
+        # Only who learns both looks frames up.
+        self.keeps_frames = task.stacks_frames and learner.learns_value
         self.collector = self._define_collector(task)
         self.reward_normalizer = normalize.NormalizeReward(
             task.num_agents,
@@ -81,6 +84,7 @@ class OnPolicy(Collecting):
             ranks,
         )
         self._config = config
+        self._observ_shape = spaces.shape(task.observ_space)
         self._ranks = ranks
         self._rewards = task.rewards
         self._in_step = (
@@ -115,6 +119,7 @@ class OnPolicy(Collecting):
             advantage=advantage,
             returns=target,
             output=record.foreseen.output if record.foreseen else (),
+            frames=record.frames,
         )
         metrics = self._learn(rollout, chances)
         return {**metrics, **self._conclude(rollout, chances)}
@@ -139,8 +144,12 @@ class OnPolicy(Collecting):
         count = max(1, SUMMARY_STEPS // self._config.update_every)
         last = self.collector.last()
         before = nested.map(lambda x: x[:count], last.state)
-        record = nested.map(lambda x: x[:, :count], last._replace(state=()))
-        inputs = self.policy.prepare(record.observ)
+        others = {'state': (), 'value_state': (), 'frames': ()}
+        record = nested.map(lambda x: x[:, :count], last._replace(**others))
+        observ = record.observ
+        if self.keeps_frames:
+            observ = look_up(last.frames, observ, self._observ_shape)
+        inputs = self.policy.prepare(observ)
         actions = self.policy.unroll(inputs, record.begins, before)
         names = nested.names(inputs.visible, 'observ')
         leaves = nested.flatten(inputs.visible)
@@ -158,9 +167,10 @@ class OnPolicy(Collecting):
     def _define_collector(self, task: Task) -> Any:
         if task.collect is not None:
             return task.collect(self.policy)
-        if self.convolutional or self.learner.learns_value:
-            return ForeseeingCollector(self.policy, self.critic, task)
-        return Collector(self.policy, task)
+        if not (self.convolutional or self.learner.learns_value):
+            return Collector(self.policy, task)
+        task = task._replace(stacks_frames=self.keeps_frames)
+        return ForeseeingCollector(self.policy, self.critic, task)
 
     def of_agents(self) -> list[Any]:
         parts = self.collector, self.critic, self.reward_normalizer

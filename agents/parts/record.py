@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.parts import distributions, soundness
+from agents.parts.frames import Frames
 from agents.parts.policy import Inputs
 from agents.tools import errors, layout, nested, spaces
 from agents.tools.graph import state
@@ -33,6 +34,8 @@ class Record(NamedTuple):
         foreseen: What was predicted while acting, `Foreseen`, or () if nothing
             was.
         value_state: The recurrent state before the first step of who did.
+        frames: If observations are stacks of frames that are kept once, these
+            as rows, and `observ` is where to look them up; else ().
     """
 
     observ: Any
@@ -46,6 +49,7 @@ class Record(NamedTuple):
     state: Any
     foreseen: Any = ()
     value_state: Any = ()
+    frames: Any = ()
 
 
 class Foreseen(NamedTuple):
@@ -79,6 +83,7 @@ class Rollout(NamedTuple):
         returns: The returns.
         output: What described the distributions of the actions, if it has been
             kept, or ().
+        frames: Where to look up what is visible, as for a record.
     """
 
     inputs: Inputs
@@ -91,6 +96,7 @@ class Rollout(NamedTuple):
     advantage: tf.Tensor
     returns: tf.Tensor
     output: Any = ()
+    frames: Any = ()
 
 
 class Recorder(tf.Module):
@@ -107,6 +113,8 @@ class Recorder(tf.Module):
         before: The recurrent state of the policy at the beginning.
         first: Number of the first agent, where there are those of other ranks.
         foresees: Whether predictions are recorded instead of successors.
+        stacks: Whether observations are stacks of frames, of which each is to
+            be kept once.
     """
 
     def __init__(
@@ -118,10 +126,19 @@ class Recorder(tf.Module):
         before: Any,
         first: int = 0,
         foresees: bool = False,
+        stacks: bool = False,
     ):
         super().__init__()
         self._first, self._foresees = first, foresees
         specs = _define_specs(observ_space, action_space, foresees)
+        self._frames: Frames | None = None
+        if stacks:
+            shape = spaces.shape(observ_space)
+            self._frames = Frames(shape, steps, num_agents)
+            specs = (), *specs[1:]
+        # Where the step that is recorded next begins an episode.
+        begins = tf.ones(num_agents, bool)
+        self._begins = tf.Variable(begins, trainable=False)
         self._layout = layout.Layout(specs)
         self._counts_actions = spaces.count(action_space) is not None
         kinds = [spec.dtype for spec in nested.flatten(specs[0])]
@@ -154,10 +171,15 @@ class Recorder(tf.Module):
         """Record a step, leaves `[agent, ...]`."""
         if self._foresees:
             transition = transition._replace(next_observ=())
+        if self._frames is not None:
+            begins, lost = self._begins.read_value(), transition.lost
+            self._frames.append(self._step, observ, begins, lost)
+            observ = ()
         matrices = self._layout.pack((observ, action, transition, foreseen))
         for variable, matrix in zip(self._matrices, matrices, strict=True):
             row = tf.IndexedSlices(matrix[None], self._step[None])
             variable.scatter_update(row)
+        self._begins.assign(transition.done)
         self._step.assign_add(1)
 
     def take(self, after: Any) -> Record:
@@ -171,13 +193,15 @@ class Recorder(tf.Module):
         start = {'begins': record.done[-1], 'state': after}
         state.assign(self._coming, start)
         self._step.assign(0)
-        return record
+        if self._frames is None:
+            return record
+        return _with_frames(record, *self._frames.take(record.begins))
 
     def last(self) -> Record:
         """What was taken last, as long as no other step is recorded."""
         observ, action, transition, foreseen = self._unpack()
         start, done = state.read(self._taken), transition.done
-        return Record(
+        record = Record(
             observ=observ,
             begins=tf.concat([start['begins'][None], done[:-1]], 0),
             action=action,
@@ -189,12 +213,17 @@ class Recorder(tf.Module):
             state=start['state'],
             foreseen=foreseen,
         )
+        if self._frames is None:
+            return record
+        return _with_frames(record, *self._frames.last(record.begins))
 
     def restart(self) -> None:
         """Forget the steps since the last update; all episodes begin anew."""
         self._step.assign(0)
-        begins = self._coming['begins']
-        begins.assign(tf.ones_like(begins))
+        for begins in (self._coming['begins'], self._begins):
+            begins.assign(tf.ones_like(begins))
+        if self._frames is not None:
+            self._frames.restart()
 
     def is_sound(self) -> tf.Tensor:
         """Whether all that was recorded can be learnt from."""
@@ -205,11 +234,15 @@ class Recorder(tf.Module):
             nested.flatten(recorded) if self._counts_observs else self._matrices
         )
         if self._counts_actions:
-            return sound & (tf.reduce_min(action) >= 0)
-        return sound
+            sound &= tf.reduce_min(action) >= 0
+        return (
+            sound if self._frames is None else sound & self._frames.is_sound()
+        )
 
     def failure(self) -> Exception | None:
         """What of the record cannot be learnt from, if anything cannot."""
+        if self._frames is not None and not self._frames.is_sound():
+            return self._describe_stacks()
         recorded = nested.map(np.asarray, self._unpack())
         observ, action, transition, foreseen = recorded
         before, after = map(nested.flatten, (observ, transition.next_observ))
@@ -250,10 +283,28 @@ class Recorder(tf.Module):
 
     def transient(self) -> list[Any]:
         """The variables that only matter within a rollout."""
-        return [self._step, self._matrices, self._taken]
+        frames = [] if self._frames is None else [self._frames]
+        return [self._step, self._begins, self._matrices, self._taken, frames]
+
+    def _describe_stacks(self) -> Exception:
+        assert self._frames is not None
+        agent = self._frames.first_unsound()
+        return errors.EnvError(
+            f'Environment {self._first + (agent or 0)} says that it stacks '
+            'frames, but what it observes is not the last observation with one '
+            'more frame, nor the start of an episode with blank ones or its '
+            'first before it. Nothing was learnt from it. Choose '
+            'single_frames=False to have observations kept as they are.'
+        )
 
     def _unpack(self) -> tuple[Any, tf.Tensor, Transition, Any]:
         return self._layout.unpack(self._matrices)
+
+
+def _with_frames(
+    record: Record, frames: tf.Tensor, places: tf.Tensor
+) -> Record:
+    return record._replace(observ=places, frames=frames)
 
 
 def _define_specs(

@@ -115,9 +115,31 @@ def define_simulation_graph(
     spaces = batch_env.observation_space, batch_env.action_space
     made = networks.define(*spaces, config, device)
     device = device if made.are_apart else None
-    task = Task(*spaces, len(batch_env), config, device, mpi.define(ranks))
+    task = Task(
+        *spaces,
+        len(batch_env),
+        config,
+        device,
+        mpi.define(ranks),
+        stacks_frames=_stacks_frames(batch_env, config),
+    )
     algo = algorithms.define(made, task)
     return SimulationGraph(algo, batch_env, eval_env, config, updates, ranks)
+
+
+def _stacks_frames(batch_env: Any, config: AttrDict) -> bool:
+    """Whether observations are stacks of frames that are to be kept once.
+
+    The environment says so, as Gymnasium's FrameStackObservation does.
+    """
+    alone = config.rewards == 'environment' and config.distribute != 'gather'
+    space = batch_env.observation_space
+    if batch_env.native or not (alone and config.get('single_frames')):
+        return False
+    if not isinstance(space, gym.spaces.Box) or space.dtype != 'uint8':
+        return False
+    count = batch_env.count_stacked()
+    return 1 < count == spaces.shape(space)[0]
 
 
 class SimulationGraph:

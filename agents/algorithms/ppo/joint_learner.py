@@ -8,10 +8,11 @@ from agents.algorithms.algorithm import Networks, Task
 from agents.algorithms.ppo.proximal_learner import ProximalLearner
 from agents.parts import sequences
 from agents.parts.critic import Predictor
+from agents.parts.frames import look_up
 from agents.parts.minibatches import Metrics, Passes
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
-from agents.tools import errors
+from agents.tools import errors, spaces
 from agents.tools.graph.backend import tf
 
 
@@ -60,6 +61,7 @@ class JointLearner(ProximalLearner):
     ):
         super().__init__(policy, optimizer, task)
         self._predictor = predictor
+        self._observ_shape = spaces.shape(task.observ_space)
 
     def begin(
         self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
@@ -72,7 +74,12 @@ class JointLearner(ProximalLearner):
         }
         before = rollout.state, self._predictor.before
         rows = sequences.to_rows(self._policy.network, steps, before)
-        passes = self._define_passes(rows, key, learning_rate_scale)
+        passes = self._define_passes(
+            rows,
+            key,
+            learning_rate_scale,
+            lambda rows: self._loss(rows, rollout.frames),
+        )
         explained = self._predictor.explained(rollout.value, rollout.returns)
 
         def conclude(metrics: Metrics) -> Metrics:
@@ -89,12 +96,15 @@ class JointLearner(ProximalLearner):
     def summary(self) -> dict[str, tf.Tensor]:
         return self.optimizer.summary('policy')
 
-    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+    def _loss(self, rows: Any, frames: Any = ()) -> dict[str, tf.Tensor]:
         policy = self._policy
         steps, before = sequences.from_rows(policy.network, rows)
         before, value_before = before or ((), ())
         inputs, begins = steps['inputs'], steps['begins']
-        features = policy.encode_all(inputs.visible)
+        visible = inputs.visible
+        if not isinstance(frames, tuple):
+            visible = look_up(frames, visible, self._observ_shape)
+        features = policy.encode_all(visible)
         new = policy.unroll_features(features, inputs.mask, begins, before)
         value, _ = sequences.unroll(
             self._predictor.network, features, begins, value_before

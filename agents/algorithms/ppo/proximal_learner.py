@@ -46,7 +46,7 @@ class ProximalLearner(MinibatchLearner):
         steps = self._define_steps(rollout, old)
         network = self._policy.network
         rows = sequences.to_rows(network, steps, rollout.state)
-        passes = self._define_passes(rows, key, learning_rate_scale)
+        passes = self._define_passes(rows, key, learning_rate_scale, self._loss)
 
         def conclude(metrics: Metrics) -> Metrics:
             new = self._apply_policy(rollout)
@@ -82,9 +82,19 @@ class ProximalLearner(MinibatchLearner):
         return steps
 
     def _define_passes(
-        self, rows: Any, key: tf.Tensor, learning_rate_scale: tf.Tensor
+        self,
+        rows: Any,
+        key: tf.Tensor,
+        learning_rate_scale: tf.Tensor,
+        loss: Callable[[Any], dict[str, tf.Tensor]],
     ) -> Passes:
+        """Passes over rows, down the gradients of a loss."""
         config, network = self._config, self._policy.network
+        part_rows: int | None = sequences.rows_per_part(
+            network, config.update_every
+        )
+        if config.surrogate == 'penalty':
+            part_rows = None  # It is no mean over rows.
         return Passes(
             rows=rows,
             batch_size=sequences.rows_per_batch(
@@ -92,7 +102,7 @@ class ProximalLearner(MinibatchLearner):
             ),
             epochs=config.update_epochs,
             key=key,
-            measure=self._measure,
+            measure=lambda some: self.optimizer.measure(loss, some, part_rows),
             follow=lambda found: self.optimizer.follow(
                 found, learning_rate_scale
             ),
@@ -104,16 +114,6 @@ class ProximalLearner(MinibatchLearner):
         return self._policy.unroll(
             rollout.inputs, rollout.begins, rollout.state
         )
-
-    def _measure(self, rows: Any) -> Any:
-        """The gradient of a minibatch, and the means that it comes with."""
-        config = self._config
-        part_rows: int | None = sequences.rows_per_part(
-            self._policy.network, config.update_every
-        )
-        if config.surrogate == 'penalty':
-            part_rows = None  # It is no mean over rows.
-        return self.optimizer.measure(self._loss, rows, part_rows)
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         return self._policy_loss(*apply_to_rows(self._policy, rows))

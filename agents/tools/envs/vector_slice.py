@@ -184,6 +184,16 @@ class VectorSlice:
             )
         return value
 
+    def count_stacked(self) -> int:
+        """How many frames an observation stacks, see `BatchEnv`."""
+        vector = self.env.unwrapped
+        members = getattr(vector, 'envs', None)
+        if members and members[0].has_wrapper_attr('stack_size'):
+            return int(members[0].get_wrapper_attr('stack_size'))
+        # It does not say, but always does.
+        stacks = type(vector).__name__ == 'AtariVectorEnv'
+        return spaces.shape(self.observation_space)[0] if stacks else 1
+
     def close(self) -> None:
         with self._telling('in close'):
             self.env.close()
