@@ -16,7 +16,7 @@ STACK, SHAPE, STEPS, AGENTS = 3, (3, 2, 2), 5, 4
 
 
 def rollouts(repeats, count=4, chance=0.4):
-    """Stacks `[time, agent, ...]` and where episodes begin, of some rollouts."""
+    """Stacks `[time, agent, ...]` of rollouts, and where episodes begin."""
     rng = np.random.default_rng(0)
     begins = np.ones(AGENTS, bool)
     stack = np.zeros((AGENTS, *SHAPE), np.uint8)
