@@ -14,6 +14,9 @@ from agents.tools import errors
 # Settings that may name code; all others are looked up among what there is.
 ENV, KWARGS = MAY_NAME_CODE = 'env', 'env_kwargs'
 
+# Environments by a module that is an extra of this package, and no other.
+ATARI = r'ale_py:ALE/[\w-]+'
+
 # How much of a value is shown, and how long one may be that is to be pasted: it
 # has to be whole.
 MOST_CHARACTERS = 300
@@ -82,4 +85,4 @@ def _may_name_code(key: str, value: Any) -> bool:
         if value.startswith(prefix):
             value = value.removeprefix(prefix)
             break
-    return key == ENV and ':' in value
+    return key == ENV and ':' in value and not re.fullmatch(ATARI, value)

@@ -91,6 +91,7 @@ class ReadingCritic(tf.Module):
     """Finds the value of an observation in its first number."""
 
     draws = 1
+    network = None
 
     def advance(self, visible, begins, next_visible):
         return visible[..., 0], next_visible[..., 0]

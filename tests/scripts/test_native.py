@@ -175,7 +175,7 @@ def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
     small.pop('update_epochs', None)
     run = getattr(configs, algorithm)(
         env=env,
-        network=f'{kind}_categorical',
+        network=kind,
         **{**small, 'steps': 64, 'eval_every': 64, **sizes[algorithm]},
     )
     reports = [s.report for s in train(run, env_processes=False)]

@@ -513,6 +513,8 @@ def test_status_is_told(tiny, tmp_path):
     )
     assert told[1] == 'tensorflow importing'
     assert told[2].startswith('workers ')
+    assert told[3].startswith('network 4 numbers; policy → ')
+    del told[3]
     assert told[3] == 'train from the beginning; tracing and compiling'
     assert told[4].startswith(' compiled in ')
     assert told[5] == 'eval tracing and compiling'

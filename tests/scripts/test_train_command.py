@@ -148,6 +148,8 @@ def test_completed_run_prints_our_lines_only(debug_run):
         'tensorflow importing',
         r'stepping   in this process, as a step takes \d+\.\d µs '
         r'\(--env_processes for workers\)',
+        'network    4 numbers; policy → 64 → 64 → choice of 2; value → 64 → 64 '
+        '→ 1 number',
         'train      from the beginning; tracing and compiling',
         f'           compiled in {seconds}',
         'eval       tracing and compiling',

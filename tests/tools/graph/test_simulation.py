@@ -27,6 +27,8 @@ class Recording(tf.Module):
         steps: Number of steps that it has room for.
     """
 
+    convolutional = False
+
     def __init__(self, steps=12):
         super().__init__()
 
