@@ -67,6 +67,7 @@ def start(
     seed: Sequence[int],
     first: int = 0,
     render_mode: str | None = None,
+    log_info: Sequence[str] = (),
 ) -> VectorSlice:
     """Make a vector of so many environments, for a `BatchEnv`.
 
@@ -77,12 +78,20 @@ def start(
         first: Index of the first environment, where there are those of ranks
             before.
         render_mode: What to ask for, if they are to be seen.
+        log_info: Names of the numbers of infos that are wanted.
     """
     make = _find_maker(config, render_mode)
     drawn = np.random.SeedSequence([*seed, first]).generate_state(1)
     number = int(drawn[0]) >> 1  # Some take signed ones of 32 bits.
     constructor = functools.partial(make, count, number)
-    return VectorSlice(constructor, number, first, config.max_length)
+    return VectorSlice(
+        constructor,
+        number,
+        first,
+        config.max_length,
+        log_info,
+        config.action_masks,
+    )
 
 
 def describe(found: VectorSlice) -> str:
@@ -120,7 +129,12 @@ def _find_maker(
         return functools.partial(_make_envpool, name, config.max_length, kwargs)
     spec = env_setup.find_spec(env.removeprefix(env_setup.VECTOR))
     return functools.partial(
-        _make_registered, spec, kwargs, config.max_length, render_mode
+        _make_registered,
+        spec,
+        kwargs,
+        config.max_length,
+        render_mode,
+        config.action_masks,
     )
 
 
@@ -161,6 +175,7 @@ def _make_registered(
     kwargs: dict,
     max_length: int,
     render_mode: str | None,
+    action_masks: bool,
     count: int,
     seed: int,
 ) -> gym.vector.VectorEnv:
@@ -184,6 +199,10 @@ def _make_registered(
             'autoreset_mode': AutoresetMode.SAME_STEP,
             **kwargs.get('vector_kwargs', {}),
         }
+        kwargs['wrappers'] = [
+            *(kwargs.get('wrappers') or ()),
+            *([env_setup.Masking()] if action_masks else []),
+        ]
     if render_mode:
         headless.prepare()
     with warnings.catch_warnings():  # Of metadata, which are told of anyway.

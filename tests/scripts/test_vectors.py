@@ -319,6 +319,52 @@ def test_lost_steps_are_neither_filmed_nor_recorded(tmp_path):
     assert played.lengths == [2, 3, 4, 4]
 
 
+def taxi_masks(states):
+    table = gym.make('Taxi-v4').unwrapped
+    return [table.action_mask(state).tolist() for state in states]
+
+
+def make_taxis(num_envs):
+    return gym.make_vec('Taxi-v4', num_envs, max_episode_steps=4)
+
+
+@pytest.mark.parametrize('env', ['vector:Taxi-v4', make_taxis])
+def test_taxis_are_masked_by_their_infos(start, env):
+    batch = start(count=3, env=env, max_length=4)
+    plain = start(count=3, env=env, max_length=4, action_masks=False)
+    observ, states = batch.reset(), plain.reset()
+    for _ in range(10):  # Beyond the end of episodes.
+        assert observ['observation'].tolist() == states.tolist()
+        assert observ['action_mask'].tolist() == taxi_masks(states)
+        actions = observ['action_mask'].argmax(1)
+        observ, states = batch.step(actions)[0], plain.step(actions)[0]
+
+
+def test_masks_by_method_of_single_environments(registered, start):
+    class Methodical(gym.Env):
+        observation_space = gym.spaces.Discrete(2)
+        action_space = gym.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def action_masks(self):
+            return [True, False]
+
+    registered('Methodical-v0', Methodical)
+    observ = start(env='vector:Methodical-v0').reset()
+    assert observ['action_mask'].tolist() == [[1, 0]] * 2
+
+
+def test_training_reports_numbers_and_applies_masks(tiny, tmp_path, eagerly):
+    settings = {'log_info': ['prob'], 'max_length': 9}
+    given = tiny(env='vector:Taxi-v4', **settings)
+    *_, score = agents.train(given, tmp_path)
+    assert score.report.metrics['info/prob'] == 1
+    played = record.record(tmp_path, tmp_path / 'demos.npz', 1)
+    assert played.lengths[0] <= 9
+
+
 @needs_atari
 def test_atari_is_whole_games_of_whole_rewards(start):
     batch = start(count=3, env=PONG, max_length=6)
