@@ -8,6 +8,7 @@ import contextlib
 import functools
 import importlib.util
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from agents.scripts import env_setup
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import headless
+from agents.tools.envs.in_worker import InWorker
 from agents.tools.envs.vector_slice import VectorSlice
 
 # What registered vectors are made with unless the user says otherwise, if they
@@ -28,6 +30,9 @@ DEFAULTS = {
     'autoreset_mode': AutoresetMode.SAME_STEP,
     'reward_clipping': False,
 }
+
+# Where Gymnasium steps environments in processes of their own.
+ASYNC = r'gymnasium\.vector\.async_vector_env'
 
 # Frames of an Atari game for each step, if the user says nothing else.
 FRAMES = 4
@@ -107,10 +112,12 @@ def describe(found: VectorSlice) -> str:
         if found.assumed
         else ''
     )
-    kind = type(found.env.unwrapped).__name__
+    vector = found.env.unwrapped
+    is_async = isinstance(vector, gym.vector.AsyncVectorEnv)
+    where = 'processes of its own' if is_async else 'this process'
     return (
-        f'{len(found)} environments of a {kind} in this process; episodes '
-        f'begin {text}{guess}'
+        f'{len(found)} environments of a {type(vector).__name__} in {where}; '
+        f'episodes begin {text}{guess}'
     )
 
 
@@ -202,7 +209,10 @@ def _make_registered(
         kwargs['wrappers'] = [
             *(kwargs.get('wrappers') or ()),
             *([env_setup.Masking()] if action_masks else []),
+            *([InWorker(os.getpid())] if mode == 'async' else []),
         ]
+    if mode == 'async':  # What it warns of is told by the error that follows.
+        warnings.filterwarnings('ignore', module=ASYNC)
     if render_mode:
         headless.prepare()
     with warnings.catch_warnings():  # Of metadata, which are told of anyway.

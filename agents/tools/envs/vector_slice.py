@@ -38,6 +38,10 @@ VALUES = {'step': 5, 'reset': 2}
 # Seeds of vectors count up from one, and some keep them in 32 bits.
 LARGEST_SEED = 2**31 - 1
 
+# How long processes of Gymnasium's may take to complete a step before they are
+# ended anyway.
+CLOSING_SECONDS = 1.0
+
 # How large a frame is made, about, of an observation that is shown.
 FRAME_PIXELS = 336
 
@@ -211,8 +215,18 @@ class VectorSlice:
         return value
 
     def close(self) -> None:
+        vector = self.env.unwrapped
         with self._telling('in close'):
-            self.env.close()
+            if not isinstance(vector, gym.vector.AsyncVectorEnv):
+                self.env.close()
+                return
+            try:  # It would wait for a step that has been broken off.
+                self.env.close(timeout=CLOSING_SECONDS)
+            finally:
+                vector.closed = True
+                for process in vector.processes:
+                    process.kill()
+                    process.join()
 
     def _advance(self) -> tuple:
         """Step the vector; returns what it returned as arrays."""
