@@ -105,7 +105,10 @@ def _start_vectors(
         members = []
         for purpose, count in _counts(config):
             seed = config.seed, purpose, session
-            found = vectors.start(config, count, seed, ranks.rank * count)
+            first = ranks.rank * count
+            found = vectors.start(
+                config, count, seed, first, log_info=config.log_info
+            )
             members.append([found])
             stack.callback(found.close)
         status.say('vector', vectors.describe(members[0][0]))

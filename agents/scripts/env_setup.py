@@ -93,28 +93,31 @@ def constructor(
     make = functools.partial(
         _make, env, kwargs, max_length, config.observ_bounds
     )
-    return Masking(make) if limited and config.action_masks else make
+    if limited and config.action_masks:
+        return functools.partial(_wrap, make, Masking())
+    return make
 
 
 class Masking:
-    """Makes environments that observe their masks of actions, if any.
+    """Has environments observe their masks of actions, if any.
 
     Whether they tell any is found out once in each process, which takes a
     reset of the first environment, see `wrappers.ObserveMask.is_for`.
-
-    Args:
-        make: Function that makes an environment.
     """
 
-    def __init__(self, make: Callable[[], gym.Env]):
-        self._make = make
+    def __init__(self) -> None:
         self._tell: bool | None = None
 
-    def __call__(self) -> gym.Env:
-        env = self._make()
+    def __call__(self, env: gym.Env) -> gym.Env:
         if self._tell is None:
             self._tell = wrappers.ObserveMask.is_for(env)
         return wrappers.ObserveMask(env) if self._tell else env
+
+
+def _wrap(
+    make: Callable[[], gym.Env], wrapper: Callable[[gym.Env], gym.Env]
+) -> gym.Env:
+    return wrapper(make())
 
 
 def limit(config: AttrDict) -> int:

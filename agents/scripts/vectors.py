@@ -8,6 +8,7 @@ import contextlib
 import functools
 import importlib.util
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from agents.scripts import env_setup
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import headless
+from agents.tools.envs.in_worker import InWorker
 from agents.tools.envs.vector_slice import VectorSlice
 
 # What registered vectors are made with unless the user says otherwise, if they
@@ -28,6 +30,9 @@ DEFAULTS = {
     'autoreset_mode': AutoresetMode.SAME_STEP,
     'reward_clipping': False,
 }
+
+# Where Gymnasium steps environments in processes of their own.
+ASYNC = r'gymnasium\.vector\.async_vector_env'
 
 # Frames of an Atari game for each step, if the user says nothing else.
 FRAMES = 4
@@ -67,6 +72,7 @@ def start(
     seed: Sequence[int],
     first: int = 0,
     render_mode: str | None = None,
+    log_info: Sequence[str] = (),
 ) -> VectorSlice:
     """Make a vector of so many environments, for a `BatchEnv`.
 
@@ -77,12 +83,20 @@ def start(
         first: Index of the first environment, where there are those of ranks
             before.
         render_mode: What to ask for, if they are to be seen.
+        log_info: Names of the numbers of infos that are wanted.
     """
     make = _find_maker(config, render_mode)
     drawn = np.random.SeedSequence([*seed, first]).generate_state(1)
     number = int(drawn[0]) >> 1  # Some take signed ones of 32 bits.
     constructor = functools.partial(make, count, number)
-    return VectorSlice(constructor, number, first, config.max_length)
+    return VectorSlice(
+        constructor,
+        number,
+        first,
+        config.max_length,
+        log_info,
+        config.action_masks,
+    )
 
 
 def describe(found: VectorSlice) -> str:
@@ -98,10 +112,12 @@ def describe(found: VectorSlice) -> str:
         if found.assumed
         else ''
     )
-    kind = type(found.env.unwrapped).__name__
+    vector = found.env.unwrapped
+    is_async = isinstance(vector, gym.vector.AsyncVectorEnv)
+    where = 'processes of its own' if is_async else 'this process'
     return (
-        f'{len(found)} environments of a {kind} in this process; episodes '
-        f'begin {text}{guess}'
+        f'{len(found)} environments of a {type(vector).__name__} in {where}; '
+        f'episodes begin {text}{guess}'
     )
 
 
@@ -120,7 +136,12 @@ def _find_maker(
         return functools.partial(_make_envpool, name, config.max_length, kwargs)
     spec = env_setup.find_spec(env.removeprefix(env_setup.VECTOR))
     return functools.partial(
-        _make_registered, spec, kwargs, config.max_length, render_mode
+        _make_registered,
+        spec,
+        kwargs,
+        config.max_length,
+        render_mode,
+        config.action_masks,
     )
 
 
@@ -161,6 +182,7 @@ def _make_registered(
     kwargs: dict,
     max_length: int,
     render_mode: str | None,
+    action_masks: bool,
     count: int,
     seed: int,
 ) -> gym.vector.VectorEnv:
@@ -184,6 +206,13 @@ def _make_registered(
             'autoreset_mode': AutoresetMode.SAME_STEP,
             **kwargs.get('vector_kwargs', {}),
         }
+        kwargs['wrappers'] = [
+            *(kwargs.get('wrappers') or ()),
+            *([env_setup.Masking()] if action_masks else []),
+            *([InWorker(os.getpid())] if mode == 'async' else []),
+        ]
+    if mode == 'async':  # What it warns of is told by the error that follows.
+        warnings.filterwarnings('ignore', module=ASYNC)
     if render_mode:
         headless.prepare()
     with warnings.catch_warnings():  # Of metadata, which are told of anyway.

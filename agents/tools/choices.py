@@ -34,6 +34,28 @@ def has_mask(observ_space: gym.Space, action_space: gym.Space) -> bool:
     )
 
 
+def may_be_told(observ_space: gym.Space, action_space: gym.Space) -> bool:
+    """Whether masks could be put beside observations."""
+    return are_choices(action_space) and not has_mask(
+        observ_space, action_space
+    )
+
+
+def beside(observ_space: gym.Space, value: Any) -> Any:
+    """What a mask is put beside, of an observation, a batch or the space."""
+    is_dict = isinstance(observ_space, gym.spaces.Dict)
+    return value if is_dict else {OBSERVATION: value}
+
+
+def observed_space(
+    observ_space: gym.Space, action_space: gym.Space
+) -> gym.spaces.Dict:
+    """The space of observations once there is a mask beside them."""
+    mask = gym.spaces.Box(0, 1, (sum(sizes(action_space)),), np.uint8)
+    parts = dict(beside(observ_space, observ_space))
+    return gym.spaces.Dict({**parts, KEY: mask})
+
+
 def visible_space(
     observ_space: gym.Space, action_space: gym.Space
 ) -> gym.Space:
@@ -112,6 +134,67 @@ class Watch:
             return None
         row, part = np.argwhere(~some)[0]
         return int(row), int(part)
+
+
+class BatchWatch(Watch):
+    """Refuses states of environments in which nothing can be chosen.
+
+    Args:
+        action_space: Space of the actions.
+        masks: Where their masks `[env, choice]` are written to.
+        first: Index of the first of them.
+    """
+
+    def __init__(self, action_space: gym.Space, masks: np.ndarray, first: int):
+        super().__init__(action_space)
+        self._action_space = action_space
+        self._masks, self._first = masks, first
+
+    @classmethod
+    def over(
+        cls,
+        observ_space: gym.Space,
+        action_space: gym.Space,
+        observ: Any,
+        first: int,
+    ) -> 'BatchWatch | None':
+        """One for arrays of observations, if there are masks among these.
+
+        Masks of another shape are refused by the policy.
+        """
+        if not has_mask(observ_space, action_space):
+            return None
+        masks = observ[KEY]
+        count = sum(sizes(action_space))
+        fits = isinstance(masks, np.ndarray) and masks.shape[1:] == (count,)
+        return cls(action_space, masks, first) if fits else None
+
+    def require(self, rows: np.ndarray | None = None) -> None:
+        """Refuse states to act on in which nothing is possible.
+
+        Args:
+            rows: Mask of the environments to look at, by default all.
+        """
+        masks = self._masks if rows is None else self._masks[rows]
+        found = self.first_stuck(masks)
+        if found is not None:
+            row, part = found
+            index = row if rows is None else int(np.flatnonzero(rows)[row])
+            what = describe_stuck(part, self._action_space)
+            raise errors.EnvError(
+                f'Environment {self._first + index} is in a state in which '
+                f'{what}, as its {KEY} says. It has to end the episode '
+                'instead, or leave a choice that does nothing.'
+            )
+
+
+def describe_missing(source: str, method: str) -> str:
+    """Say that there is no mask where there has been one before."""
+    return (
+        f'{source} told which actions are possible before, but there is '
+        f'nothing in it after {method}. It has to tell that of every state, or '
+        'never.'
+    )
 
 
 def describe_stuck(part: int, action_space: gym.Space) -> str:

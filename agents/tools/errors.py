@@ -16,8 +16,9 @@ class UserError(Exception):
     cannot be taken for two messages.
     """
 
-    def __init__(self, message: str = ''):
-        super().__init__(self._clean(message))
+    def __init__(self, message: 'str | UserError' = ''):
+        # Gymnasium makes one anew of another that comes from a process.
+        super().__init__(self._clean(str(message)))
 
     @staticmethod
     def _clean(message: str) -> str:

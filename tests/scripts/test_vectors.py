@@ -2,6 +2,8 @@
 
 import csv
 import importlib.util
+import os
+import signal
 
 import gymnasium as gym
 import numpy as np
@@ -23,6 +25,7 @@ from agents.scripts import (
 )
 from agents.scripts.status import Status
 from agents.tools import errors
+from agents.tools.envs import vector_slice
 from agents.tools.envs.mock_vector import MockVector
 from agents.tools.envs.restarts import Restarts
 from agents.tools.envs.vector_slice import VectorSlice
@@ -317,6 +320,151 @@ def test_lost_steps_are_neither_filmed_nor_recorded(tmp_path):
     played = record._play(batch, Idle(), 4, True)
     assert played.scores == [23, 66, 50, 90]
     assert played.lengths == [2, 3, 4, 4]
+
+
+def taxi_masks(states):
+    table = gym.make('Taxi-v4').unwrapped
+    return [table.action_mask(state).tolist() for state in states]
+
+
+def make_taxis(num_envs):
+    return gym.make_vec('Taxi-v4', num_envs, max_episode_steps=4)
+
+
+@pytest.mark.parametrize('env', ['vector:Taxi-v4', make_taxis])
+def test_taxis_are_masked_by_their_infos(start, env):
+    batch = start(count=3, env=env, max_length=4)
+    plain = start(count=3, env=env, max_length=4, action_masks=False)
+    observ, states = batch.reset(), plain.reset()
+    for _ in range(10):  # Beyond the end of episodes.
+        assert observ['observation'].tolist() == states.tolist()
+        assert observ['action_mask'].tolist() == taxi_masks(states)
+        actions = observ['action_mask'].argmax(1)
+        observ, states = batch.step(actions)[0], plain.step(actions)[0]
+
+
+def test_masks_by_method_of_single_environments(registered, start):
+    class Methodical(gym.Env):
+        observation_space = gym.spaces.Discrete(2)
+        action_space = gym.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def action_masks(self):
+            return [True, False]
+
+    registered('Methodical-v0', Methodical)
+    observ = start(env='vector:Methodical-v0').reset()
+    assert observ['action_mask'].tolist() == [[1, 0]] * 2
+
+
+def test_training_reports_numbers_and_applies_masks(tiny, tmp_path, eagerly):
+    settings = {'log_info': ['prob'], 'max_length': 9}
+    given = tiny(env='vector:Taxi-v4', **settings)
+    *_, score = agents.train(given, tmp_path)
+    assert score.report.metrics['info/prob'] == 1
+    played = record.record(tmp_path, tmp_path / 'demos.npz', 1)
+    assert played.lengths[0] <= 9
+
+
+ASYNC = {'vectorization_mode': 'async'}
+
+
+def pids_of(batch):
+    (member,) = batch._members
+    return [process.pid for process in member.env.unwrapped.processes]
+
+
+def test_processes_of_gymnasium_step_and_end(start):
+    batch = start(env_kwargs=ASYNC, max_length=3)
+    told = vectors.describe(batch._members[0])
+    assert 'of a AsyncVectorEnv in processes of its own' in told
+    same = start(env_kwargs={'vectorization_mode': 'sync'}, max_length=3)
+    np.testing.assert_array_equal(batch.reset(), same.reset())
+    for _ in range(5):
+        actions = np.array([0, 1])
+        for found in zip(batch.step(actions), same.step(actions), strict=True):
+            np.testing.assert_array_equal(*found)
+    pids = pids_of(batch)
+    assert len(pids) == 2
+    for pid in pids:
+        os.kill(pid, signal.SIGINT)  # As Ctrl-C does, which is not theirs.
+    batch.step(actions)
+    batch.close()
+    assert not any(map(is_alive, pids))
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class OddError(Exception):
+    """Cannot be made of its text alone."""
+
+    def __init__(self, one, two):
+        super().__init__(one + two)
+
+
+class Failing(gym.Env):
+    """Raises an error in the second step."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    time = 0
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.time += 1
+        if self.time == 2 and action == 1:
+            raise OddError('It ', 'broke.')
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def test_error_in_a_process_of_gymnasium_is_told_once(
+    registered, start, recwarn
+):
+    registered('Failing-v0', Failing)
+    batch = start(env='vector:Failing-v0', env_kwargs=ASYNC)
+    batch.reset()
+    pids = pids_of(batch)
+    with pytest.raises(errors.EnvError) as info:
+        for _ in range(2):
+            batch.step(np.array([0, 1]))
+    text = str(info.value)
+    assert text.startswith('The vector of environments 0 to 1: Worker')
+    assert '-1 raised an error in step, given the action 1:\n' in text
+    assert text.endswith('OddError: It broke.')
+    assert text.count('Traceback') == 1
+    assert not any(map(is_alive, pids))
+    assert not [*recwarn]
+
+
+@pytest.mark.parametrize('number', [0, 1])
+@pytest.mark.parametrize('killed', [False, True])
+def test_processes_of_gymnasium_end_in_the_middle(
+    start, monkeypatch, killed, number
+):
+    """Of a step that is broken off, or that one of them has not survived."""
+    monkeypatch.setattr(vector_slice, 'CLOSING_SECONDS', 0.1)
+    batch = start(env_kwargs=ASYNC)
+    batch.reset()
+    vector, pids = batch._members[0].env.unwrapped, pids_of(batch)
+    if killed:
+        os.kill(pids[number], signal.SIGKILL)
+        with pytest.raises(errors.EnvError, match='0 to 1 raised an error in'):
+            batch.step(np.zeros(2))
+    else:
+        vector.step_async(np.zeros(2, int))
+        vector.parent_pipes[number].recv()
+    batch.close()
+    assert not any(map(is_alive, pids))
 
 
 @needs_atari

@@ -108,7 +108,12 @@ class EnvSlice:
             self.observation_space, self._reply['next_observ']
         )
         self._write = self._next_observ.write
-        self._watch = self._define_watch()
+        self._watch = choices.BatchWatch.over(
+            self.observation_space,
+            self.action_space,
+            self._reply['observ'],
+            self._first,
+        )
         self._infos.attach(memory.infos)
         self._flags_set = False
 
@@ -154,7 +159,7 @@ class EnvSlice:
         for index, _, _ in ended:
             self._reset(index)
         if self._watch is not None:
-            self._require_choices()
+            self._watch.require()
 
     def reset(self) -> None:
         """Reset the environments that the request marks."""
@@ -166,7 +171,7 @@ class EnvSlice:
         self._reply['begins'][marked] = 1.0
         self._flags_set = True
         if self._watch is not None:
-            self._require_choices(marked)
+            self._watch.require(marked)
 
     def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of an environment, or read an attribute.
@@ -277,40 +282,6 @@ class EnvSlice:
         found = self._next_observ.first_beyond()
         if found is not None:
             raise self._beyond(*found, 'an observation')
-
-    def _define_watch(self) -> choices.Watch | None:
-        """What looks after masks, where observations have some.
-
-        One of another shape is refused by the policy.
-        """
-        found = self.observation_space, self.action_space
-        if not choices.has_mask(*found):
-            return None
-        count = sum(choices.sizes(self.action_space))
-        masks = self._reply['observ'][choices.KEY]
-        fits = getattr(masks, 'shape', None) == (len(self), count)
-        return choices.Watch(self.action_space) if fits else None
-
-    def _require_choices(self, rows: np.ndarray | None = None) -> None:
-        """Refuse states to act on in which nothing is possible.
-
-        Args:
-            rows: Which environments to look at, by default all.
-        """
-        assert self._watch is not None
-        masks = self._reply['observ'][choices.KEY]
-        if rows is not None:
-            masks = masks[rows]
-        found = self._watch.first_stuck(masks)
-        if found is not None:
-            row, part = found
-            index = row if rows is None else int(np.flatnonzero(rows)[row])
-            what = choices.describe_stuck(part, self.action_space)
-            raise errors.EnvError(
-                f'Environment {self._first + index} is in a state in which '
-                f'{what}, as its {choices.KEY} says. It has to end the '
-                'episode instead, or leave a choice that does nothing.'
-            )
 
     def _told(self, index: int, error: errors.EnvError) -> errors.EnvError:
         """An error that says all there is to say but for the index."""

@@ -13,6 +13,15 @@ import numpy as np
 # Between the name of a part of an info and that of a number in it.
 SEPARATOR = '/'
 
+# Before the name of the mask that tells of which environments of a vector there
+# is something, and what else its info has that is no information: by these
+# names, the last observation and info of episodes.
+MASK = '_'
+LAST_OBSERV, LAST_INFO = 'final_obs', 'final_info'
+
+# Under which key a vector tells of steps that are lost, by a mask.
+LOST = 'agents/lost'
+
 # How many names are kept to suggest one of them.
 MOST_SEEN = 1000
 
@@ -45,10 +54,36 @@ class Writer:
         """
         if not isinstance(info, Mapping):
             raise TypeError(f'the info should be a dict, not {info!r}')
-        numbers = [_number(name, find(info, name)) for name in self._names]
+        numbers = [
+            _number(f'info[{name!r}]', find(info, name)) for name in self._names
+        ]
         self._rows[row] = numbers
         if any(map(math.isnan, numbers)) and len(self.seen) < MOST_SEEN:
             self.seen.update(names(info))
+
+    def write_all(self, info: Mapping, rows: np.ndarray | None = None) -> None:
+        """Write what the info of a vector tells, in the form of Gymnasium's.
+
+        Args:
+            info: Arrays with a number of each environment, and masks of which
+                of them have it. It may also be a sequence of infos.
+            rows: Mask of the environments to write of, by default all.
+        """
+        if not isinstance(info, Mapping):
+            for row in range(len(self._rows)):
+                if rows is None or rows[row]:
+                    self.write(row, info[row])
+            return
+        where = slice(None) if rows is None else rows
+        for column, name in enumerate(self._names):
+            numbers = _column(name, info, len(self._rows))
+            self._rows[where, column] = numbers[where]
+        if np.isnan(self._rows).any() and len(self.seen) < MOST_SEEN:
+            self.seen.update(names_of_vector(info))
+
+    def clear(self, rows: np.ndarray) -> None:
+        """Tell nothing of some environments, given as a mask."""
+        self._rows[rows] = math.nan
 
 
 class Means:
@@ -109,7 +144,50 @@ def names(info: Mapping) -> Iterator[str]:
             yield str(name)
 
 
-def _number(name: str, value: Any) -> float:
+def names_of_vector(info: Mapping) -> Iterator[str]:
+    """The names of all that the info of a vector has, but for its masks."""
+    for name, part in info.items():
+        is_mask = name.startswith(MASK) and name[len(MASK) :] in info
+        if is_mask or name in (LAST_OBSERV, LAST_INFO):
+            continue
+        if isinstance(part, Mapping):
+            inner = names_of_vector(part)
+            yield from (f'{name}{SEPARATOR}{each}' for each in inner)
+        else:
+            yield name
+
+
+def _column(name: str, info: Mapping, count: int) -> np.ndarray:
+    """The numbers that a vector's info has under a name, NaN elsewhere."""
+    first, _, rest = name.partition(SEPARATOR)
+    if name in info:
+        first, rest = name, ''
+    part, told = info.get(first), info.get(MASK + first)
+    present = np.ones(count, bool) if told is None else np.asarray(told)
+    if part is None or (rest and not isinstance(part, Mapping)):
+        return np.full(count, math.nan)
+    if rest:
+        return np.where(present, _column(rest, part, count), math.nan)
+    found = np.asarray(part)
+    if found.shape != (count,):
+        raise TypeError(
+            f'info[{name!r}] is {part!r}, where log_info asks for a number of '
+            f'each of {count} environments'
+        )
+    if found.dtype.kind in 'biuf':
+        return np.where(present, found, math.nan)
+    # Of a type that Gymnasium puts into no array of numbers.
+    return np.array(
+        [
+            _number(f'info[{name!r}][{row}]', found[row])
+            if is_told
+            else math.nan
+            for row, is_told in enumerate(present)
+        ]
+    )
+
+
+def _number(place: str, value: Any) -> float:
     if value is None:
         return math.nan
     kinds = float, int, np.floating, np.integer, np.bool_
@@ -119,6 +197,4 @@ def _number(name: str, value: Any) -> float:
         and value.dtype.kind in 'biuf'
     ):
         return float(value)
-    raise TypeError(
-        f'info[{name!r}] is {value!r}, where log_info asks for a number'
-    )
+    raise TypeError(f'{place} is {value!r}, where log_info asks for a number')

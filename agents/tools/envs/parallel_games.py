@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import errors
-from agents.tools.envs.vector_slice import LOST
+from agents.tools.envs.infos import LOST
 
 
 class ParallelGames(gym.vector.VectorEnv):

@@ -20,15 +20,17 @@ import contextlib
 import math
 import reprlib
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from agents.tools import errors, nested, spaces
-from agents.tools.envs import block, observations
+from agents.tools import choices, errors, nested, spaces
+from agents.tools.envs import block, infos, observations
+from agents.tools.envs.infos import LAST_INFO, LAST_OBSERV, LOST
+from agents.tools.envs.vector_masks import ObserveMasks
 
 # What methods return, see `agents.tools.envs.env_slice`.
 VALUES = {'step': 5, 'reset': 2}
@@ -36,8 +38,9 @@ VALUES = {'step': 5, 'reset': 2}
 # Seeds of vectors count up from one, and some keep them in 32 bits.
 LARGEST_SEED = 2**31 - 1
 
-# Under which key of `info` a vector tells of steps that are lost.
-LOST = 'agents/lost'
+# How long processes of Gymnasium's may take to complete a step before they are
+# ended anyway.
+CLOSING_SECONDS = 1.0
 
 # How large a frame is made, about, of an observation that is shown.
 FRAME_PIXELS = 336
@@ -50,6 +53,7 @@ class VectorSlice:
         mode: How the vector begins the next episode.
         assumed: Whether the mode is not told in the metadata of the vector,
             so that it is taken to be the default of Gymnasium.
+        log_info: Names of the numbers of infos that are wanted.
 
     Args:
         constructor: Function that makes the vector.
@@ -58,6 +62,11 @@ class VectorSlice:
         max_length: Steps after which an episode is truncated, or None. A
             vector that resets by itself cannot be told to, so that it has to
             have ended it.
+        log_info: Names of the numbers of infos that are wanted. At the end of
+            an episode they are those of `info['final_info']`, if the next one
+            begins in the same step.
+        action_masks: Whether to observe masks that the info of the first reset
+            tells of, for which it is reset at once.
     """
 
     def __init__(
@@ -66,7 +75,11 @@ class VectorSlice:
         seed: int | None = None,
         first: int = 0,
         max_length: int | None = None,
+        log_info: Sequence[str] = (),
+        action_masks: bool = False,
     ):
+        self.log_info = log_info
+        self._infos = infos.Writer(log_info)
         self._first, self._count = first, 0
         self._max_length = max_length
         with self._telling('while it was constructed'):
@@ -88,16 +101,20 @@ class VectorSlice:
         # Where actions are ignored, if that is anywhere.
         self._pending: np.ndarray | None = None
         self._was_reset = False
-
-    # Names of numbers in infos that are reported.
-    log_info: tuple[str, ...] = ()
+        # What the first reset returned, if it was needed before.
+        self._kept: tuple | None = None
+        if action_masks:
+            with contextlib.ExitStack() as stack:
+                stack.callback(self.env.close)  # Unless that goes well.
+                self._kept = self._look_for_masks()
+                stack.pop_all()
 
     def __len__(self) -> int:
         return self._count
 
     def info_names(self) -> list[str]:
-        """The names of all numbers that infos had."""
-        return []
+        """What infos had beside the numbers that are wanted."""
+        return sorted(self._infos.seen)
 
     def attach(self, memory: block.Block) -> None:
         """Use a block for requests and replies from now on."""
@@ -114,6 +131,13 @@ class VectorSlice:
             self._numbers = matrix.reshape(-1)
         self._action = self._request['action']
         self._reward = self._reply['reward']
+        self._infos.attach(memory.infos)
+        self._watch = choices.BatchWatch.over(
+            self.observation_space,
+            self.action_space,
+            self._reply['observ'],
+            self._first,
+        )
         self._flags_set = True
 
     def step(self) -> None:
@@ -129,6 +153,8 @@ class VectorSlice:
             acted_on = self._copy_pending()
             self._write(self._next_observ, 'step', observ)
             self._next_observ.copy_to(self._observ)
+            if self.log_info:
+                self._write_infos(info)
             self._reward[:] = reward
             self._clock += 1
             if (
@@ -140,6 +166,8 @@ class VectorSlice:
             ):
                 self._conclude(terminated, truncated, info, acted_on)
             self._require_finite()
+        if self._watch is not None:
+            self._watch.require(self._find_acting(LOST in info))
 
     def reset(self) -> None:
         """Reset the environments that the request marks."""
@@ -162,6 +190,8 @@ class VectorSlice:
             found = self._observ.first_beyond()
         if found is not None:
             raise self._beyond(*found, 'a first observation', 'observ')
+        if self._watch is not None:
+            self._watch.require(marked)
 
     def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of an environment, or read an attribute.
@@ -195,8 +225,18 @@ class VectorSlice:
         return spaces.shape(self.observation_space)[0] if stacks else 1
 
     def close(self) -> None:
+        vector = self.env.unwrapped
         with self._telling('in close'):
-            self.env.close()
+            if not isinstance(vector, gym.vector.AsyncVectorEnv):
+                self.env.close()
+                return
+            try:  # It would wait for a step that has been broken off.
+                self.env.close(timeout=CLOSING_SECONDS)
+            finally:
+                vector.closed = True
+                for process in vector.processes:
+                    process.kill()
+                    process.join()
 
     def _advance(self) -> tuple:
         """Step the vector; returns what it returned as arrays."""
@@ -206,6 +246,8 @@ class VectorSlice:
             actions += spaces.start(self.action_space)
         try:
             result = self.env.step(actions)
+        except errors.EnvError as error:
+            raise self._told(error) from None
         except Exception:
             doing = f'in step, given the actions {reprlib.repr(actions)}'
             raise self._raised(doing) from None
@@ -236,6 +278,7 @@ class VectorSlice:
         if lost is not None:
             self._lose(lost, terminated | truncated, acted_on)
             begins |= lost
+            self._infos.clear(lost)
             self._begun[lost] = self._clock
         truncated = truncated | self._find_overdue(terminated | truncated)
         ended = terminated | truncated
@@ -260,6 +303,8 @@ class VectorSlice:
                 self._reset_some(ended)
             case AutoresetMode.SAME_STEP:
                 self._write_last(ended, info)
+                if self.log_info:  # The others are of the next episodes.
+                    self._write_infos(info.get(LAST_INFO, {}), ended)
             case AutoresetMode.NEXT_STEP:
                 self._require_no_last(info)
                 self._pending = ended
@@ -271,14 +316,14 @@ class VectorSlice:
 
     def _write_last(self, ended: np.ndarray, info: dict) -> None:
         """Write the last observations, which come in one of several forms."""
-        if 'final_obs' not in info:
+        if LAST_OBSERV not in info:
             index = self._first + int(np.argmax(ended))
             raise errors.EnvError(
                 f'{self._name()} has the autoreset mode SAME_STEP and ended '
                 f'the episode of environment {index}, but its info has no '
                 "'final_obs' with the last observation."
             )
-        last = info['final_obs']
+        last = info[LAST_OBSERV]
         self._write_rows(self._next_observ, 'step', last, ended)
 
     def _lose(
@@ -321,11 +366,45 @@ class VectorSlice:
             )
         return overdue
 
-    def _reset_all(self) -> None:
+    def _find_acting(self, leaves: bool) -> np.ndarray | None:
+        """Where an action will count, None for everywhere.
+
+        Args:
+            leaves: Whether the vector tells of lost steps, so that there may
+                be more of them after one, or after the end of an episode.
+        """
+        if not self._flags_set:
+            return None
+        acting = np.ones(len(self), bool)
+        if leaves:  # Lost steps are truncated, too.
+            for name in ('terminated', 'truncated'):
+                acting &= self._reply[name] < 0.5
+        if self._pending is not None:
+            acting &= ~self._pending
+        return acting
+
+    def _look_for_masks(self) -> tuple | None:
+        """Observe masks if there are any; returns the reset that it takes."""
+        found = self.observation_space, self.action_space
+        if not choices.may_be_told(*found):
+            return None
+        result = self._ask_reset()
+        if isinstance(result[1], Mapping) and choices.KEY in result[1]:
+            self.env = masked = ObserveMasks(self.env, self._first)
+            self.observation_space = masked.single_observation_space
+            with self._telling('in reset'):
+                result = masked.add(*result)
+        return result
+
+    def _ask_reset(self) -> tuple:
         seed, self._seed = self._seed, None  # Later ones go on in the stream.
         with self._telling(f'in reset, given the seed {seed}'):
             result = self.env.reset(seed=seed)
         self._require_values('reset', result)
+        return result
+
+    def _reset_all(self) -> None:
+        result, self._kept = self._kept or self._ask_reset(), None
         with np.errstate(all='ignore'):
             self._write(self._observ, 'reset', result[0])
         self._pending, self._was_reset = None, True
@@ -338,6 +417,12 @@ class VectorSlice:
         self._require_values('reset', result)
         with np.errstate(all='ignore'):
             self._write_rows(self._observ, 'reset', result[0], mask)
+
+    def _write_infos(self, info: Any, rows: np.ndarray | None = None) -> None:
+        try:
+            self._infos.write_all(info, rows)
+        except TypeError as error:
+            raise self._told(errors.EnvError(f'{error}.')) from None
 
     def _write(
         self, writer: observations.Writer, method: str, observ: Any
@@ -375,7 +460,7 @@ class VectorSlice:
 
     def _require_no_last(self, info: dict) -> None:
         """Refuse a vector that does not tell its mode, if it is another."""
-        if self.assumed and 'final_obs' in info:
+        if self.assumed and LAST_OBSERV in info:
             raise errors.EnvError(
                 f'{self._name()} does not tell how its episodes begin; its '
                 "info has 'final_obs', so that it seems to be in the same "
@@ -415,6 +500,10 @@ class VectorSlice:
     def _render(self, index: int) -> Any:
         """A frame of an environment, or what is seen of it."""
         observ = nested.flatten(self._reply['observ'])
+        if self._watch is not None:  # Which looks after a mask beside it.
+            visible = {**self._reply['observ']}
+            del visible[choices.KEY]
+            observ = nested.flatten(visible)
         if self.env.render_mode is None and len(observ) == 1:
             return _as_frame(observ[0][index])
         frames = self.env.render()
@@ -431,10 +520,14 @@ class VectorSlice:
         """Say of an error in the vector where it comes from."""
         try:
             yield
-        except errors.EnvError as error:  # It says all there is to say.
-            raise errors.EnvError(f'{self._name()}: {error}') from None
+        except errors.EnvError as error:
+            raise self._told(error) from None
         except Exception:
             raise self._raised(doing) from None
+
+    def _told(self, error: errors.EnvError) -> errors.EnvError:
+        """An error that says all there is to say but for where it is from."""
+        return errors.EnvError(f'{self._name()}: {error}')
 
     def _raised(self, doing: str) -> errors.EnvError:
         return errors.EnvError(

@@ -138,12 +138,9 @@ class ObserveMask(gym.Wrapper):
         if not choices.are_choices(env.action_space):
             raise TypeError(f'Actions of {env.action_space} have no masks.')
         self._has_method = env.has_wrapper_attr(self.METHOD)
-        self._is_dict = isinstance(env.observation_space, gym.spaces.Dict)
         self._count = sum(choices.sizes(env.action_space))
-        mask = gym.spaces.Box(0, 1, (self._count,), np.uint8)
-        parts = self._beside(env.observation_space)
-        self.observation_space = gym.spaces.Dict(
-            {**dict(parts), choices.KEY: mask}
+        self.observation_space = choices.observed_space(
+            env.observation_space, env.action_space
         )
 
     @classmethod
@@ -152,8 +149,7 @@ class ObserveMask(gym.Wrapper):
 
         One that has no method for it is reset to look at its info.
         """
-        found = env.observation_space, env.action_space
-        if not choices.are_choices(found[1]) or choices.has_mask(*found):
+        if not choices.may_be_told(env.observation_space, env.action_space):
             return False
         if env.has_wrapper_attr(cls.METHOD):
             return True
@@ -180,16 +176,14 @@ class ObserveMask(gym.Wrapper):
         if mask is None and over:
             mask = np.zeros(self._count, np.uint8)
         if mask is None:
-            raise errors.EnvError(
-                f'{self._source()} told which actions are possible before, '
-                f'but there is nothing in it after {method}. It has to tell '
-                'that of every state, or never.'
-            )
+            what = choices.describe_missing(self._source(), method)
+            raise errors.EnvError(what)
         try:
             flat = choices.flatten(mask, self.action_space)
         except ValueError as error:
             raise errors.EnvError(f'After {method}, {error}.') from None
-        return {**self._beside(observ), choices.KEY: flat}
+        parts = choices.beside(self.env.observation_space, observ)
+        return {**parts, choices.KEY: flat}
 
     def _find(self, info: Any) -> Any:
         if self._has_method:
@@ -202,10 +196,6 @@ class ObserveMask(gym.Wrapper):
             if self._has_method
             else (f'info[{choices.KEY!r}]')
         )
-
-    def _beside(self, observ: Any) -> Any:
-        """What a mask is put beside."""
-        return observ if self._is_dict else {choices.OBSERVATION: observ}
 
 
 class ActionRepeat(gym.Wrapper):
