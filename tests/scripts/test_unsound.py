@@ -54,13 +54,12 @@ def config(tiny, kind, value, **changes):
     return tiny(**settings, steps=200, eval_every=10, **changes)
 
 
-@pytest.mark.parametrize('one_program', [True, False])
 @pytest.mark.parametrize(
-    ('kind', 'value', 'text'),
+    ('kind', 'value', 'text', 'one_program'),
     [
-        ('reward', math.nan, 'nan'),
-        ('observation', math.inf, 'inf'),
-        ('observation', 1e20, r'1.0e\+20'),
+        ('reward', math.nan, 'nan', True),
+        ('observation', math.inf, 'inf', False),
+        ('observation', 1e20, r'1.0e\+20', True),
     ],
 )
 def test_what_is_no_number_ends_the_run_and_is_not_learnt_from(
