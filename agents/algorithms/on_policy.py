@@ -153,8 +153,10 @@ class OnPolicy(Collecting):
         actions = self.policy.unroll(inputs, record.begins, before)
         names = nested.names(inputs.visible, 'observ')
         leaves = nested.flatten(inputs.visible)
+        pairs = zip(names, leaves, strict=True)
         return {
-            **dict(zip(names, leaves, strict=True)),
+            # Not of pixels, of which there are too many to be told anything by.
+            **{name: leaf for name, leaf in pairs if leaf.dtype != tf.uint8},
             'action': record.action,
             'mode': actions.mode,
             'log_prob': actions.log_prob(record.action),
