@@ -144,6 +144,16 @@ def test_layers_have_the_sizes_of_the_settings():
     assert sizes == [[2, 1], [1]]
 
 
+def test_memory_comes_right_behind_an_encoder_if_there_are_no_layers():
+    settings = config(
+        network='recurrent', policy_layers=[], shared_encoder=True
+    )
+    made = networks.define(BOX, CHOICE, settings)
+    inputs = made.encoder(zeros(BOX))
+    assert apply(made.policy, inputs).shape == (BATCH, 3)
+    assert list(made.policy.trainable_variables[0].shape) == [2, 3 * 5]
+
+
 def test_policy_and_value_share_no_weights():
     for name in ('feed_forward', 'recurrent'):
         made = networks.define(BOX, BOX, config(network=name))
@@ -342,9 +352,44 @@ def normalized(observ_space, action_space, config):
     return keras.Sequential(layers), keras.Sequential([keras.layers.Dense(1)])
 
 
+def late(observ_space, action_space, config):
+    """The layer has no weights before it is used."""
+    trunk = keras.layers.Dense(3, name='late')
+    return [keras.Sequential([trunk, keras.layers.Dense(n)]) for n in (3, 1)]
+
+
+def encoded(*encoder):
+    """Networks with an encoder, of which the policy has the last layer, too."""
+
+    def define(observ_space, action_space, config):
+        return Networks(
+            keras.Sequential([encoder[-1], keras.layers.Dense(3)]),
+            keras.Sequential([keras.layers.Dense(1)]),
+            keras.Sequential(encoder),
+        )
+
+    return define
+
+
+def remembering(observ_space, action_space, config):
+    encoder = layers.Recurrent(
+        layers.Flatten(observ_space),
+        keras.layers.GRUCell(4),
+        keras.layers.Dense(3),
+    )
+    apart = [keras.Sequential([keras.layers.Dense(n)]) for n in (3, 1)]
+    return Networks(*apart, encoder)
+
+
 @pytest.mark.parametrize(
     ('function', 'message'),
     [
+        (late, 'policy and the value share the weight .*late/kernel'),
+        (
+            encoded(keras.layers.Dense(3), keras.layers.Dense(3, name='last')),
+            'policy and the encoder share the weight .*last/kernel',
+        ),
+        (remembering, 'encoder network has a memory'),
         (shared, 'share the weight trunk/kernel'),
         (normalized, 'policy network has .*moving_mean, which nothing would'),
         (lambda *_: keras.Sequential(), 'has to return two models'),
