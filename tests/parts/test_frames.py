@@ -166,6 +166,24 @@ def test_environment_that_stacks_otherwise_is_named_with_the_remedy():
             pass
 
 
+def sized(size):
+    made = Flicker()
+    made.stack_size = size
+    return made
+
+
+def sized_vector(num_envs, size):
+    return gym.vector.SyncVectorEnv([lambda: sized(size)] * num_envs)
+
+
+@pytest.mark.usefixtures('eagerly')
+@pytest.mark.parametrize('env', [sized, sized_vector])
+def test_stack_size_that_is_none_is_something_else(env):
+    settings = config(env, env_kwargs={'size': None})
+    for _ in agents.train(settings.copy(max_length=99), env_processes=False):
+        pass
+
+
 @pytest.mark.parametrize('processes', [False, True])
 def test_environments_tell_how_many_frames_they_stack(processes):
     for settings, count in ((config(), 3), (configs.cartpole(), 1)):
