@@ -56,6 +56,13 @@ def test_masks_that_do_not_fit_are_refused(space, mask):
         choices.flatten(mask, space)
 
 
+def test_large_mask_that_does_not_fit_is_told_in_a_line():
+    with pytest.raises(ValueError, match='numbers for') as info:
+        choices.flatten(np.ones((10, 90)), ONE)
+    assert '\n' not in str(info.value)
+    assert len(str(info.value)) < 200
+
+
 @pytest.mark.parametrize('kind', [np.uint8, np.int32, np.float32])
 def test_rows_without_a_choice_are_found(kind):
     alone, several = choices.Watch(ONE), choices.Watch(TWO)
