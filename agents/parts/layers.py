@@ -142,7 +142,8 @@ class Convolutions(keras.layers.Layer):
         if order != sorted(order):
             image = tf.transpose(image, order)
         shape = image.shape[0], *self._image.size, self._image.channels
-        return tf.cast(tf.reshape(image, shape), tf.float32) * (1 / 255)
+        scale = 1 / self._image.largest
+        return tf.cast(tf.reshape(image, shape), tf.float32) * scale
 
 
 def convolution(

@@ -254,6 +254,19 @@ def test_leaves_are_encoded_each_on_its_own_and_joined():
     np.testing.assert_allclose(joined[:, 50:], first(images[0]), rtol=1e-5)
 
 
+def test_pixels_are_scaled_by_the_bounds_of_their_space():
+    rng = np.random.default_rng(0)
+    flags = rng.integers(0, 2, (2, 6, 5, 2), np.uint8)
+    found = []
+    for largest in (1, 255):
+        space = gym.spaces.Box(0, largest, (6, 5, 2), np.uint8)
+        keras.utils.set_random_seed(0)
+        encoder = layers.Encoder(space, config(convolutions=[[4, 3, 1]]))
+        found.append(encoder(tf.constant(flags * np.uint8(largest))))
+    np.testing.assert_allclose(*found, rtol=1e-5)
+    assert np.max(found) > 0.5
+
+
 @pytest.mark.parametrize('shape', [(6, 5, 2), (2, 6, 5), (40, 40, 2)])
 def test_convolutions_are_those_of_numpy(shape):
     space = gym.spaces.Box(0, 255, shape, np.uint8)
