@@ -129,8 +129,8 @@ def _leaf_writer(
         )
         if (value < low).any() or (value > high).any():
             raise ValueError(
-                f'observation{path} is {value + start}, which is outside of '
-                f'{space}'
+                f'observation{path} is {_shorten(value + start)}, which is '
+                f'outside of {space}'
             )
         array[row] = value
 
