@@ -177,8 +177,12 @@ CONVOLUTIONS = (
     keras.layers.Conv1D,
     keras.layers.Conv2D,
     keras.layers.Conv3D,
+    keras.layers.Conv1DTranspose,
     keras.layers.Conv2DTranspose,
+    keras.layers.Conv3DTranspose,
+    keras.layers.DepthwiseConv1D,
     keras.layers.DepthwiseConv2D,
+    keras.layers.SeparableConv1D,
     keras.layers.SeparableConv2D,
 )
 

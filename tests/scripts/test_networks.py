@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agents.algorithms.algorithm import Networks
-from agents.parts import distributions, layers, sequences
+from agents.parts import distributions, encodings, layers, sequences
 from agents.scripts import configs, networks
 from agents.tools import errors, nested, spaces
 from agents.tools.graph import devices
@@ -254,6 +254,29 @@ def test_leaves_are_encoded_each_on_its_own_and_joined():
     np.testing.assert_allclose(joined[:, 50:], first(images[0]), rtol=1e-5)
 
 
+def test_convolutions_that_are_not_for_programs_are_found():
+    large = gym.spaces.Dict(a=gym.spaces.Box(0, 255, (3, 40, 40), np.uint8))
+    for space, settings, found in (
+        (BOX, {}, False),
+        (IMAGE, {}, False),
+        (IMAGE, {'convolutions': [[4, 3, 2]]}, True),
+        (large, {}, True),
+        (large, {'network': 'recurrent', 'shared_encoder': False}, True),
+    ):
+        made = networks.define(space, CHOICE, config(**settings))
+        assert made.are_convolutional == found
+        assert not (made.are_apart and found)
+    kinds = {'Conv', 'SeparableConv', 'DepthwiseConv'}
+    names = {f'{kind}{n}D' for kind in kinds for n in (1, 2, 3)}
+    names |= {f'Conv{n}DTranspose' for n in (1, 2, 3)}
+    for name in names & {*dir(keras.layers)}:
+        kind = getattr(keras.layers, name)
+        count = {} if 'Depthwise' in name else {'filters': 2}
+        inner = keras.Sequential([kind(kernel_size=3, **count)])
+        outer = keras.Sequential([inner, keras.layers.Dense(2)])
+        assert layers.has_convolutions(outer), name
+
+
 def test_pixels_are_scaled_by_the_bounds_of_their_space():
     rng = np.random.default_rng(0)
     flags = rng.integers(0, 2, (2, 6, 5, 2), np.uint8)
@@ -265,6 +288,13 @@ def test_pixels_are_scaled_by_the_bounds_of_their_space():
         found.append(encoder(tf.constant(flags * np.uint8(largest))))
     np.testing.assert_allclose(*found, rtol=1e-5)
     assert np.max(found) > 0.5
+
+
+def test_grey_image_has_one_channel():
+    for shape in ((9, 9), (1, 9, 9), (9, 9, 1)):
+        space = gym.spaces.Box(0, 255, shape, np.uint8)
+        (line,) = encodings.describe(space, config())
+        assert line.startswith('image of 9 × 9 pixels, 1 channel → 16 filters')
 
 
 @pytest.mark.parametrize('shape', [(6, 5, 2), (2, 6, 5), (40, 40, 2)])
