@@ -111,6 +111,8 @@ def flatten(mask: Any, action_space: gym.Space) -> np.ndarray:
         )
     flat = [part.ravel() for part in parts]
     whole = flat[0] if len(flat) == 1 else np.concatenate(flat)
+    if np.isnan(whole).any():
+        raise ValueError(f'the {KEY} has NaN: {reprlib.repr(mask)}')
     return (whole != 0).view(np.uint8)
 
 
