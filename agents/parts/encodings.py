@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 
 from agents.tools import errors, nested, spaces
 
@@ -62,6 +63,7 @@ class Image(NamedTuple):
     Attributes:
         size: Height and width.
         channels: How many numbers each pixel has.
+        largest: The largest of them, by the bounds of the space.
         order: Axes of the leaf as `[height, width, channel, ...]`.
         filters: The convolutions.
         units: Size of the dense layer behind them, or None.
@@ -70,6 +72,7 @@ class Image(NamedTuple):
 
     size: tuple[int, int]
     channels: int
+    largest: int
     order: tuple[int, ...]
     filters: tuple[Filters, ...]
     units: int | None
@@ -105,7 +108,9 @@ def choose(space: gym.Space, config: Mapping[str, Any]) -> Vector | Image:
     filters, units = _choose_filters(size, config)
     sizes = _sizes_after(size, filters)
     if sizes:
-        return Image(size, channels, order, filters, units, sizes)
+        assert isinstance(space, gym.spaces.Box)
+        largest = max(1, int(np.max(space.high)))
+        return Image(size, channels, largest, order, filters, units, sizes)
     if config['convolutions'] is None:
         return Vector(width, 'an image too small for convolutions')
     raise errors.ConfigError(
@@ -164,10 +169,9 @@ def _describe(space: gym.Space, config: Mapping[str, Any]) -> str:
         for number, size, stride in found.filters
     )
     end = f'{found.units} units' if found.units else f'{found.width:,} numbers'
-    return (
-        f'image of {rows} × {columns} pixels, {found.channels} channels → '
-        f'{layers} → {end}'
-    )
+    count = found.channels
+    channels = f'{count} channel{"s" if count > 1 else ""}'
+    return f'image of {rows} × {columns} pixels, {channels} → {layers} → {end}'
 
 
 def _describe_shape(space: gym.Space) -> str:

@@ -46,6 +46,9 @@ class Frames(tf.Module):
         # stands for those before it.
         self._newest = define('uint8', steps, num_agents, width)
         self._repeats = define('bool', steps, num_agents)
+        # Where an episode that is over is still observed, as the step is lost
+        # in which the next one begins.
+        self._stays = define('bool', steps, num_agents)
         # The frames before the first step and how old the episode was at the
         # last of them: of what was taken last, and of what is being recorded.
         self._taken, self._coming = (
@@ -82,11 +85,14 @@ class Frames(tf.Module):
         repeats = _are_all(before == newest[:, None])
         goes_on = _are_all(before == self._last[:, 1:])
         blank = _are_all(before == 0)
-        fits = tf.where(begins, repeats | blank, goes_on)
+        stays = begins & lost & goes_on
+        starts = begins & ~stays
+        fits = tf.where(starts, repeats | blank, goes_on)
         self._sound.assign(self._sound & (fits | lost))
-        self._repeated.assign(tf.where(begins, repeats, self._repeated))
+        self._repeated.assign(tf.where(starts, repeats, self._repeated))
         self._newest.scatter_update(_row(newest, step))
         self._repeats.scatter_update(_row(self._repeated.read_value(), step))
+        self._stays.scatter_update(_row(stays, step))
         self._last.assign(stack)
 
     def take(self, begins: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -95,7 +101,7 @@ class Frames(tf.Module):
         found = self.last(begins)
         frames = tf.concat([self._taken['frames'], self._newest], 0)
         older = frames[1 - self._shape[0] :]
-        age = _ages(begins, self._taken['age'])[-1]
+        age = self._find_ages(begins)[-1]
         state.assign(self._coming, {'frames': older, 'age': age})
         return found
 
@@ -111,7 +117,7 @@ class Frames(tf.Module):
         frames = tf.concat([self._taken['frames'], self._newest], 0)
         rows = tf.reshape(frames, [-1, frames.shape[-1]])
         blank = tf.zeros((1, frames.shape[-1]), tf.uint8)
-        places = self._find_places(_ages(begins, self._taken['age']))
+        places = self._find_places(self._find_ages(begins))
         return tf.concat([blank, rows], 0), places
 
     def restart(self) -> None:
@@ -126,6 +132,10 @@ class Frames(tf.Module):
         """An agent whose stacks cannot."""
         sound = self._sound.numpy()
         return None if sound.all() else int(sound.argmin())
+
+    def _find_ages(self, begins: tf.Tensor) -> tf.Tensor:
+        """Steps since the beginning of each observed episode."""
+        return _ages(begins & ~self._stays, self._taken['age'])
 
     def _find_places(self, age: tf.Tensor) -> tf.Tensor:
         """Rows of the frames of each stack, `[time, agent, frame]`."""

@@ -142,7 +142,8 @@ class Convolutions(keras.layers.Layer):
         if order != sorted(order):
             image = tf.transpose(image, order)
         shape = image.shape[0], *self._image.size, self._image.channels
-        return tf.cast(tf.reshape(image, shape), tf.float32) * (1 / 255)
+        scale = 1 / self._image.largest
+        return tf.cast(tf.reshape(image, shape), tf.float32) * scale
 
 
 def convolution(
@@ -176,8 +177,12 @@ CONVOLUTIONS = (
     keras.layers.Conv1D,
     keras.layers.Conv2D,
     keras.layers.Conv3D,
+    keras.layers.Conv1DTranspose,
     keras.layers.Conv2DTranspose,
+    keras.layers.Conv3DTranspose,
+    keras.layers.DepthwiseConv1D,
     keras.layers.DepthwiseConv2D,
+    keras.layers.SeparableConv1D,
     keras.layers.SeparableConv2D,
 )
 

@@ -227,11 +227,14 @@ class Recorder(tf.Module):
 
     def is_sound(self) -> tf.Tensor:
         """Whether all that was recorded can be learnt from."""
-        recorded = self._unpack()
-        action = recorded[1]
-        # At once, where there are no whole numbers, which have other bits.
+        observ, action, transition, foreseen = self._unpack()
+        # At once, where there are no whole numbers, which have other bits. Nor
+        # what the policy put out, which may be of any size; the actions tell
+        # whether it made sense.
         sound = soundness.is_sound(
-            nested.flatten(recorded) if self._counts_observs else self._matrices
+            nested.flatten((observ, action, transition, foreseen[1:]))
+            if self._counts_observs or foreseen
+            else self._matrices
         )
         if self._counts_actions:
             sound &= tf.reduce_min(action) >= 0

@@ -40,7 +40,7 @@ from agents.scripts import (
     settings,
     vectors,
 )
-from agents.tools import cpu, errors, nested, spaces
+from agents.tools import choices, cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import inspection, random_actions
 from agents.tools.envs.inspection import Breach, Report
@@ -368,6 +368,10 @@ def _list_network(report: Report, config: AttrDict) -> list[str]:
     """What a policy makes of the observations and of the actions."""
     observ_space, action_space = report.observation_space, report.action_space
     assert observ_space is not None and action_space is not None
+    both = observ_space, action_space
+    told = report.masked == 'info' and choices.may_be_told(*both)
+    if told and config.action_masks:  # As a training would observe it.
+        observ_space = choices.observed_space(*both)
     try:
         return plan.describe_network(observ_space, action_space, config)
     except errors.UserError as error:

@@ -40,6 +40,12 @@ SIZES = {
 # Limit for files that may come from strangers.
 MAX_BYTES = 50_000
 
+# What to do with settings that are gone, or do not have such values any more.
+OTHER_VERSION = (
+    'If another version has written that file, go on with that version, or '
+    'begin a new run in another directory.'
+)
+
 
 def save_config(
     config: Mapping[str, Any], directory: str | pathlib.Path
@@ -115,7 +121,7 @@ def restore_config(
         own = plain_yaml.simplify(given[key])
         has_function = plain_yaml.names_function(value)
         if not has_function:
-            value = checks.convert_value(key, value, config[key])
+            value = _convert(key, value, config[key], directory)
         if trust.is_trusted(key, value, own):
             values[key] = given[key] if has_function else value
         elif key not in unused:
@@ -152,5 +158,16 @@ def _require_known(
     if unknown:
         raise errors.ConfigError(
             f'{directory / CONFIG_FILE} has settings that this version does '
-            f'not know: {", ".join(unknown)}.'
+            f'not know: {", ".join(unknown)}. {OTHER_VERSION}'
         )
+
+
+def _convert(
+    key: str, value: Any, present: Any, directory: pathlib.Path
+) -> Any:
+    """Convert a value of a file, and check it."""
+    try:
+        return checks.convert_value(key, value, present)
+    except errors.ConfigError as error:
+        path = directory / CONFIG_FILE
+        raise errors.ConfigError(f'{path}: {error} {OTHER_VERSION}') from None

@@ -28,6 +28,7 @@ and value can have one encoder in common: a function may return it as a third
 model, and the first two map what comes of it.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -114,7 +115,7 @@ def compose(
             first = layers.dense(sizes, config.activation)
         if memory is None:
             return keras.Sequential([*first, define_last()])
-        before = keras.Sequential(first)
+        before = keras.Sequential(first or [keras.layers.Identity()])
         return layers.Recurrent(before, memory(config), define_last())
 
     return Networks(
@@ -165,12 +166,14 @@ def define(
         function = NETWORKS[function]
     arguments = function, observ_space, action_space, config
     networks = _make(*arguments)
-    _require_separate(networks)
     size = distributions.output_size(action_space)
     inputs = _zeros(observ_space)
     if networks.encoder is not None:
+        _require_no_memory(networks.encoder)
         inputs = networks.encoder(inputs)
     _build('policy', networks.policy, inputs, size)
+    # Layers that they share have weights by now.
+    _require_separate(networks)
     with tf.device(value_device if networks.are_apart else None):
         if networks.are_apart and networks.value.weights:
             # It knows its inputs, so its weights were made elsewhere.
@@ -210,15 +213,28 @@ def _name(function: Any) -> str:
     return getattr(function, '__name__', repr(function))
 
 
+def _require_no_memory(encoder: Any) -> None:
+    if sequences.is_recurrent(encoder):
+        raise errors.ConfigError(
+            'The encoder network has a memory, a state_size. Give one to the '
+            'policy and to the value instead: they map what comes of the '
+            'encoder.'
+        )
+
+
 def _require_separate(networks: Networks) -> None:
-    weights = {id(weight) for weight in networks.policy.weights}
-    for weight in networks.value.weights:
-        if id(weight) in weights:
-            raise errors.ConfigError(
-                f'The policy and the value share the weight {weight.path}. '
-                'Return two models that have layers of their own, and what is '
-                'before both as a third one, an encoder.'
-            )
+    made = networks._asdict().items()
+    parts = [(name, network) for name, network in made if network is not None]
+    for (one, network), (other, another) in itertools.combinations(parts, 2):
+        weights = {id(weight) for weight in network.weights}
+        for weight in another.weights:
+            if id(weight) in weights:
+                raise errors.ConfigError(
+                    f'The {one} and the {other} share the weight '
+                    f'{weight.path}. Return two models that have layers of '
+                    'their own, and what is before both as a third one, an '
+                    'encoder.'
+                )
 
 
 def _build(name: str, network: Any, inputs: Any, size: int) -> None:

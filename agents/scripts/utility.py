@@ -1,6 +1,7 @@
 """What the scripts share: from a configuration to a graph and to files."""
 
 import contextlib
+import numbers
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -139,7 +140,8 @@ def _stacks_frames(batch_env: Any, config: AttrDict) -> bool:
     if not isinstance(space, gym.spaces.Box) or space.dtype != 'uint8':
         return False
     count = batch_env.count_stacked()
-    return 1 < count == spaces.shape(space)[0]
+    is_count = isinstance(count, numbers.Integral)
+    return is_count and 1 < count == spaces.shape(space)[0]
 
 
 class SimulationGraph:

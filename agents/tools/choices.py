@@ -6,6 +6,7 @@ mask has a number for each, not zero where it is possible; those of a
 as `action_mask`. Policies apply it, see `agents.parts.masks`.
 """
 
+import reprlib
 from typing import Any
 
 import gymnasium as gym
@@ -106,10 +107,12 @@ def flatten(mask: Any, action_space: gym.Space) -> np.ndarray:
         each = f', or vectors of {expected}' if len(expected) > 1 else ''
         raise ValueError(
             f'the {KEY} should have {sum(expected)} numbers{each} for '
-            f'{action_space}, but is {mask!r}'
+            f'{action_space}, but is {reprlib.repr(mask)}'
         )
     flat = [part.ravel() for part in parts]
     whole = flat[0] if len(flat) == 1 else np.concatenate(flat)
+    if np.isnan(whole).any():
+        raise ValueError(f'the {KEY} has NaN: {reprlib.repr(mask)}')
     return (whole != 0).view(np.uint8)
 
 

@@ -8,7 +8,7 @@ import agents
 from agents import tools
 from agents.parts import frames
 from agents.parts.frames import Frames
-from agents.scripts import configs, env_setup
+from agents.scripts import configs, env_setup, utility
 from agents.tools import errors
 from agents.tools.graph.backend import tf
 
@@ -108,9 +108,18 @@ def stacked(padding='reset', reverse=False):
     )
 
 
-def config(**changes):
+def stacked_vector(num_envs):
+    """Episodes begin in the step after the end, which is lost."""
+
+    def make():
+        return gym.wrappers.TimeLimit(stacked(), 9)
+
+    return gym.vector.SyncVectorEnv([make] * num_envs)
+
+
+def config(env=stacked, **changes):
     return configs.ppo(
-        env=stacked,
+        env=env,
         num_agents=3,
         steps=48,
         update_every=8,
@@ -126,16 +135,28 @@ def config(**changes):
     )
 
 
-def test_learning_is_the_same_to_the_last_bit(tmp_path):
+@pytest.fixture
+def eagerly():
+    """Runs what would be compiled step by step, which saves compiling it."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.usefixtures('eagerly')
+@pytest.mark.parametrize('env', [stacked, stacked_vector])
+def test_learning_is_the_same_to_the_last_bit(tmp_path, env):
     found = []
     for once in (False, True):
-        settings = config(single_frames=once)
+        settings = config(env, single_frames=once)
         directory = tmp_path / str(once)
         for _ in agents.train(settings, directory, env_processes=False):
             pass
-        found.append(agents.load(directory)._policy.variables)
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
+        found.append(utility.name_policy(agents.load(directory)._policy))
+    assert found[0].keys() == found[1].keys()
+    for name, one in found[0].items():
+        np.testing.assert_array_equal(one, found[1][name])
+    assert len(found[0]) > 4
 
 
 def test_environment_that_stacks_otherwise_is_named_with_the_remedy():
@@ -143,6 +164,24 @@ def test_environment_that_stacks_otherwise_is_named_with_the_remedy():
     with pytest.raises(errors.EnvError, match=r'0 says .*single_frames=False'):
         for _ in agents.train(settings, env_processes=False):
             pass
+
+
+def sized(size):
+    made = Flicker()
+    made.stack_size = size
+    return made
+
+
+def sized_vector(num_envs, size):
+    return gym.vector.SyncVectorEnv([lambda: sized(size)] * num_envs)
+
+
+@pytest.mark.usefixtures('eagerly')
+@pytest.mark.parametrize('env', [sized, sized_vector])
+def test_stack_size_that_is_none_is_something_else(env):
+    settings = config(env, env_kwargs={'size': None})
+    for _ in agents.train(settings.copy(max_length=99), env_processes=False):
+        pass
 
 
 @pytest.mark.parametrize('processes', [False, True])

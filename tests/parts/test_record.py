@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.parts.record import Recorder
+from agents.parts.record import Foreseen, Recorder
 from agents.tools import nested
 from agents.tools.graph.backend import compiled, tf
 from agents.tools.transition import Transition
@@ -159,3 +159,24 @@ def test_actions_that_are_none_cannot_be_learnt_from():
     record(recorder.append, (observ, action, transition))
     assert not recorder.is_sound()
     assert 'for environment 2 is none' in str(recorder.failure())
+
+
+@pytest.mark.parametrize(
+    'observs', [OBSERVS, OBSERVS['state']], ids=['whole numbers', 'floats']
+)
+@pytest.mark.parametrize('where', ['output', 'value', 'next_value'])
+def test_foreseen_returns_have_to_be_numbers_and_outputs_need_not(
+    observs, where
+):
+    observ, action, transition = rollout()
+    observ = observ if observs is OBSERVS else observ['state']
+    lead = STEPS, AGENTS
+    foreseen = Foreseen(np.zeros((*lead, 9), 'f4'), *np.zeros((2, *lead), 'f4'))
+    getattr(foreseen, where)[2, 1] = -np.inf
+    recorder = Recorder(observs, ACTIONS, STEPS, AGENTS, (), foresees=True)
+    record(recorder.append, (observ, action, transition, foreseen))
+    # A policy may rule out choices by itself.
+    assert recorder.is_sound() == (where == 'output')
+    told = str(recorder.failure())
+    expected = 'None' if where == 'output' else 'of environment 1, as what the'
+    assert expected in told

@@ -117,6 +117,7 @@ def test_mask_is_told(run):
     assert code == 0
     assert 'Discrete 6; ' in said['actions']
     assert 'possible by the mask in the info' in said['actions']
+    assert 'choice of 6, masked; ' in said['network']
 
 
 def test_function_of_a_file_with_its_arguments(run, file):

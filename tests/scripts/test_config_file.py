@@ -163,6 +163,20 @@ def test_unknown_settings_of_a_file_are_refused(run, config):
 
 
 @pytest.mark.parametrize(
+    'text', ['network: feed_forward_gaussian', 'convolution_filters: [16, 32]']
+)
+def test_settings_of_another_version_are_told_with_a_remedy(run, config, text):
+    directory = run(f'algorithm: ppo\n{text}')
+    for given in (config, None):
+        with pytest.raises(errors.ConfigError) as info:
+            config_file.restore_config(given, directory)
+        message = str(info.value)
+        assert str(directory / config_file.CONFIG_FILE) in message
+        assert text.partition(':')[0] in message
+        assert 'begin a new run in another directory.' in message
+
+
+@pytest.mark.parametrize(
     'text', ['steps: many', 'steps: null', 'policy_layers: [a]', 'env: {a: 1}']
 )
 def test_settings_of_other_types_in_a_file_are_refused(run, config, text):

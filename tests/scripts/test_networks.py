@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agents.algorithms.algorithm import Networks
-from agents.parts import distributions, layers, sequences
+from agents.parts import distributions, encodings, layers, sequences
 from agents.scripts import configs, networks
 from agents.tools import errors, nested, spaces
 from agents.tools.graph import devices
@@ -144,6 +144,16 @@ def test_layers_have_the_sizes_of_the_settings():
     assert sizes == [[2, 1], [1]]
 
 
+def test_memory_comes_right_behind_an_encoder_if_there_are_no_layers():
+    settings = config(
+        network='recurrent', policy_layers=[], shared_encoder=True
+    )
+    made = networks.define(BOX, CHOICE, settings)
+    inputs = made.encoder(zeros(BOX))
+    assert apply(made.policy, inputs).shape == (BATCH, 3)
+    assert list(made.policy.trainable_variables[0].shape) == [2, 3 * 5]
+
+
 def test_policy_and_value_share_no_weights():
     for name in ('feed_forward', 'recurrent'):
         made = networks.define(BOX, BOX, config(network=name))
@@ -244,6 +254,49 @@ def test_leaves_are_encoded_each_on_its_own_and_joined():
     np.testing.assert_allclose(joined[:, 50:], first(images[0]), rtol=1e-5)
 
 
+def test_convolutions_that_are_not_for_programs_are_found():
+    large = gym.spaces.Dict(a=gym.spaces.Box(0, 255, (3, 40, 40), np.uint8))
+    for space, settings, found in (
+        (BOX, {}, False),
+        (IMAGE, {}, False),
+        (IMAGE, {'convolutions': [[4, 3, 2]]}, True),
+        (large, {}, True),
+        (large, {'network': 'recurrent', 'shared_encoder': False}, True),
+    ):
+        made = networks.define(space, CHOICE, config(**settings))
+        assert made.are_convolutional == found
+        assert not (made.are_apart and found)
+    kinds = {'Conv', 'SeparableConv', 'DepthwiseConv'}
+    names = {f'{kind}{n}D' for kind in kinds for n in (1, 2, 3)}
+    names |= {f'Conv{n}DTranspose' for n in (1, 2, 3)}
+    for name in names & {*dir(keras.layers)}:
+        kind = getattr(keras.layers, name)
+        count = {} if 'Depthwise' in name else {'filters': 2}
+        inner = keras.Sequential([kind(kernel_size=3, **count)])
+        outer = keras.Sequential([inner, keras.layers.Dense(2)])
+        assert layers.has_convolutions(outer), name
+
+
+def test_pixels_are_scaled_by_the_bounds_of_their_space():
+    rng = np.random.default_rng(0)
+    flags = rng.integers(0, 2, (2, 6, 5, 2), np.uint8)
+    found = []
+    for largest in (1, 255):
+        space = gym.spaces.Box(0, largest, (6, 5, 2), np.uint8)
+        keras.utils.set_random_seed(0)
+        encoder = layers.Encoder(space, config(convolutions=[[4, 3, 1]]))
+        found.append(encoder(tf.constant(flags * np.uint8(largest))))
+    np.testing.assert_allclose(*found, rtol=1e-5)
+    assert np.max(found) > 0.5
+
+
+def test_grey_image_has_one_channel():
+    for shape in ((9, 9), (1, 9, 9), (9, 9, 1)):
+        space = gym.spaces.Box(0, 255, shape, np.uint8)
+        (line,) = encodings.describe(space, config())
+        assert line.startswith('image of 9 × 9 pixels, 1 channel → 16 filters')
+
+
 @pytest.mark.parametrize('shape', [(6, 5, 2), (2, 6, 5), (40, 40, 2)])
 def test_convolutions_are_those_of_numpy(shape):
     space = gym.spaces.Box(0, 255, shape, np.uint8)
@@ -342,9 +395,44 @@ def normalized(observ_space, action_space, config):
     return keras.Sequential(layers), keras.Sequential([keras.layers.Dense(1)])
 
 
+def late(observ_space, action_space, config):
+    """The layer has no weights before it is used."""
+    trunk = keras.layers.Dense(3, name='late')
+    return [keras.Sequential([trunk, keras.layers.Dense(n)]) for n in (3, 1)]
+
+
+def encoded(*encoder):
+    """Networks with an encoder, of which the policy has the last layer, too."""
+
+    def define(observ_space, action_space, config):
+        return Networks(
+            keras.Sequential([encoder[-1], keras.layers.Dense(3)]),
+            keras.Sequential([keras.layers.Dense(1)]),
+            keras.Sequential(encoder),
+        )
+
+    return define
+
+
+def remembering(observ_space, action_space, config):
+    encoder = layers.Recurrent(
+        layers.Flatten(observ_space),
+        keras.layers.GRUCell(4),
+        keras.layers.Dense(3),
+    )
+    apart = [keras.Sequential([keras.layers.Dense(n)]) for n in (3, 1)]
+    return Networks(*apart, encoder)
+
+
 @pytest.mark.parametrize(
     ('function', 'message'),
     [
+        (late, 'policy and the value share the weight .*late/kernel'),
+        (
+            encoded(keras.layers.Dense(3), keras.layers.Dense(3, name='last')),
+            'policy and the encoder share the weight .*last/kernel',
+        ),
+        (remembering, 'encoder network has a memory'),
         (shared, 'share the weight trunk/kernel'),
         (normalized, 'policy network has .*moving_mean, which nothing would'),
         (lambda *_: keras.Sequential(), 'has to return two models'),

@@ -56,6 +56,21 @@ def test_masks_that_do_not_fit_are_refused(space, mask):
         choices.flatten(mask, space)
 
 
+@pytest.mark.parametrize('space, count', [(ONE, 3), (TWO, 5)])
+def test_mask_that_is_no_number_is_refused(space, count):
+    mask = np.ones(count)
+    mask[1] = np.nan
+    with pytest.raises(ValueError, match='action_mask has NaN'):
+        choices.flatten(mask, space)
+
+
+def test_large_mask_that_does_not_fit_is_told_in_a_line():
+    with pytest.raises(ValueError, match='numbers for') as info:
+        choices.flatten(np.ones((10, 90)), ONE)
+    assert '\n' not in str(info.value)
+    assert len(str(info.value)) < 200
+
+
 @pytest.mark.parametrize('kind', [np.uint8, np.int32, np.float32])
 def test_rows_without_a_choice_are_found(kind):
     alone, several = choices.Watch(ONE), choices.Watch(TWO)

@@ -144,17 +144,19 @@ class BatchEnv:
             results.update({i: promise() for i, promise in promises.items()})
         return [results[index] for index in range(len(self))]
 
-    def count_stacked(self) -> int:
+    def count_stacked(self) -> Any:
         """How many frames the environments say that an observation stacks.
 
         As Gymnasium's FrameStackObservation does; 1 if they say nothing.
+        Others may mean something else by a stack_size, so that it can be
+        anything.
         """
         member = self._members[0]
         if isinstance(member, VectorSlice):
             return member.count_stacked()
         if not self[0].call('has_wrapper_attr', 'stack_size'):
             return 1
-        return int(self[0].call('stack_size'))
+        return self[0].call('stack_size')
 
     def info_names(self) -> list[str]:
         """What infos had beside the numbers that are wanted."""

@@ -15,6 +15,9 @@ from agents.tools import errors, nested, spaces
 # training, which would not fit into 32 bits.
 LARGEST = 1e15
 
+# Characters of an observation that an error shows.
+MOST_SHOWN = 500
+
 
 def zeros(space: gym.Space, rows: int) -> Any:
     """A nest of arrays for so many observations."""
@@ -126,8 +129,8 @@ def _leaf_writer(
         )
         if (value < low).any() or (value > high).any():
             raise ValueError(
-                f'observation{path} is {value + start}, which is outside of '
-                f'{space}'
+                f'observation{path} is {_shorten(value + start)}, which is '
+                f'outside of {space}'
             )
         array[row] = value
 
@@ -171,8 +174,16 @@ def beyond(
     """
     return errors.EnvError(
         f'Environment {index} returned {what} with {describe_beyond(number)}; '
-        f'its observation: {observ}.'
+        f'its observation: {_shorten(observ)}.'
     )
+
+
+def _shorten(observ: Any) -> str:
+    """Show an observation in a line, as images have many numbers."""
+    with np.printoptions(threshold=50, edgeitems=2):
+        words = str(observ).split()
+    text = ' '.join(words)
+    return text if len(text) <= MOST_SHOWN else f'{text[:MOST_SHOWN]}…'
 
 
 def describe(value: Any) -> str:

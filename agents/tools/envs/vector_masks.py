@@ -82,7 +82,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
         """Bytes `[env, choice]` of the masks that are given."""
         shape = self.num_envs, self._count
         is_plain = isinstance(told, np.ndarray) and told.dtype.kind in 'biuf'
-        if is_plain and told.shape == shape:
+        if is_plain and told.shape == shape and not np.isnan(told).any():
             return ((told != 0) & given[:, None]).view(np.uint8)
         masks = np.zeros(shape, np.uint8)
         for row in np.flatnonzero(given).tolist():

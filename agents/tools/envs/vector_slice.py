@@ -214,12 +214,12 @@ class VectorSlice:
             )
         return value
 
-    def count_stacked(self) -> int:
+    def count_stacked(self) -> Any:
         """How many frames an observation stacks, see `BatchEnv`."""
         vector = self.env.unwrapped
         members = getattr(vector, 'envs', None)
         if members and members[0].has_wrapper_attr('stack_size'):
-            return int(members[0].get_wrapper_attr('stack_size'))
+            return members[0].get_wrapper_attr('stack_size')
         # It does not say, but always does.
         stacks = type(vector).__name__ == 'AtariVectorEnv'
         return spaces.shape(self.observation_space)[0] if stacks else 1
@@ -254,7 +254,9 @@ class VectorSlice:
         self._require_values('step', result)
         observ, reward, terminated, truncated, info = result
         if not isinstance(info, dict):
-            raise self._broken('step', f'an info that is {info!r}, no dict')
+            raise self._broken(
+                'step', f'an info that is {reprlib.repr(info)}, no dict'
+            )
         reward = np.asarray(reward)
         if reward.shape != self._shape or reward.dtype.kind not in 'fiub':
             raise self._broken('step', f'rewards {_describe(reward)}')

@@ -287,6 +287,17 @@ def test_numbers_whose_squares_cannot_be_added_up(what, value):
         assert part in str(raised.value)
 
 
+def test_image_beside_such_a_number_is_told_in_a_line():
+    image = gym.spaces.Box(0, 255, (9, 9, 3), np.uint8)
+    space = gym.spaces.Dict(a=image, b=image, number=gym.spaces.Box(-1, 1, ()))
+    observ = space.sample()
+    observ['number'] = np.float32(np.nan)
+    with pytest.raises(EnvError, match='observation: ') as raised:
+        reset(*attach(Scripted(first=observ, space=space)))
+    assert '\n' not in str(raised.value)
+    assert len(str(raised.value)) < 800
+
+
 def test_large_numbers_are_allowed():
     # Their squares, but not those of one, are more than the quick look allows.
     large = Scripted(outcome(np.full(4, 9e14), 9e14))

@@ -124,6 +124,14 @@ def test_values_out_of_range(space, value, found):
         written(space, value)
 
 
+def test_image_out_of_range_is_told_in_a_line():
+    image = np.full((30, 20, 3), -1)
+    with pytest.raises(ValueError, match='outside of') as info:
+        written(spaces.Box(0, 255, image.shape, np.uint8), image)
+    assert '\n' not in str(info.value)
+    assert len(str(info.value)) < 700
+
+
 @pytest.mark.filterwarnings('ignore:overflow')
 @pytest.mark.parametrize('value', [1e300, np.inf, -np.inf, np.nan, 2e15, -2e15])
 def test_floats_that_are_not_finite_or_too_large_are_found(value):

@@ -261,6 +261,10 @@ def test_masks_of_several_parts(told):
             'Environment 3: After step, the action_mask should have 5 numbers',
         ),
         (
+            {'action_mask': np.float32([[1] * 5, [1, 0, np.nan, 0, 1]])},
+            'Environment 4: After step, the action_mask has NaN',
+        ),
+        (
             {'action_mask': np.int8([[0, 1, 1, 0, 0], [1, 0, 0, 0, 0]])},
             'Environment 4 is in a state in which no choice.* for part 1, as',
         ),
