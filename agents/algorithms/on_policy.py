@@ -259,10 +259,8 @@ class OnPolicy(Collecting):
         """Improve the policy and the critic, at the same time if they can."""
         scale = chances.learning_rate_scale
         if self.learner.learns_value:
-            policy, value = (
-                self._learn_policy(rollout, chances.policy_key, scale),
-                {},
-            )
+            policy = self._learn_policy(rollout, chances.policy_key, scale)
+            value: dict[str, tf.Tensor] = {}
         elif self._in_step:
             policy, value = self._learn_in_step(rollout, chances)
         else:

@@ -340,12 +340,12 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
     except gym.error.Error as error:
         near = errors.nearest(registered, gym.registry)
         reason = str(error).rstrip('.?') + ('?' if '?' in str(error) else '.')
-        hint = _hint(registered) or OTHERS
+        hint = _hint(module, registered) or OTHERS
         raise errors.ConfigError(
             f'There is no environment {name!r}{near} {reason} {hint}'
         ) from error
     except Exception as error:
-        hint = _hint(registered)
+        hint = _hint(module, registered)
         raise errors.ConfigError(
             f'The environment {name!r} cannot be imported: {error}.'
             f'{hint and " "}{hint}'
@@ -354,16 +354,21 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
     return spec
 
 
-def _hint(name: str) -> str:
+def _hint(asked: str, name: str) -> str:
     """Say where an environment is from that a known package registers.
 
     Nothing if it has registered others already, so that it is there.
+
+    Args:
+        asked: The module that was named, or nothing.
+        name: Id of the environment.
     """
     for prefix, (module, remedy) in REGISTERED_BY.items():
         there = any(each.startswith(prefix) for each in gym.registry)
         if name.startswith(prefix) and not there:
-            asked = f'{module}:{name}'
-            return f'Ask for it as {asked!r}, after {remedy}.'
+            if asked == module:
+                return f'It is there after {remedy}.'
+            return f'Ask for it as {f"{module}:{name}"!r}, after {remedy}.'
     return ''
 
 

@@ -160,10 +160,9 @@ def _train(
             if ranks.size == 1:  # Others would wait for this one.
                 status.signals.call(env.cancel)
         agreement.require_same_spaces(ranks, envs[0])
-        for line in plan.describe_network(
-            envs[0].observation_space, envs[0].action_space, config
-        ):
-            status.say('network', line)
+        both = envs[0].observation_space, envs[0].action_space
+        for number, line in enumerate(plan.describe_network(*both, config)):
+            status.say('' if number else 'network', line)
         stack.enter_context(tools.programs.afresh())
         # So that a schedule ends when the training does.
         planned = mine.copy(steps=phases.steps)

@@ -187,6 +187,10 @@ ASK_FOR_ATARI = (
             'dm_control/walker-walk-v0',
             ["'shimmy:dm_control/walker-walk-v0', after pip install 'shimmy[d"],
         ),
+        (
+            'shimmy:dm_control/walker-walk-v0',
+            ["It is there after pip install 'shimmy[dm-control]'."],
+        ),
         ('breaks_on_import:A-v0', ['cannot be imported: No luck.']),
         ('no_such:A-v0', ["'no_such:A-v0' cannot be imported: No module"]),
         ('json:CartPol-v1', ["did you mean 'CartPole-v1'?"]),
