@@ -301,6 +301,10 @@ def prepare_single(spec: gym.envs.registration.EnvSpec) -> None:
     if 'mujoco' in str(spec.entry_point):
         importlib.import_module('mujoco')
     _quiet_mujoco()
+    if str(spec.entry_point).startswith('ale_py'):
+        ale: Any = importlib.import_module('ale_py')
+        # Otherwise each process tells its version and its makers.
+        ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)
 
 
 def _with_camera(kwargs: dict) -> dict:

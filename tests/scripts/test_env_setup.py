@@ -3,6 +3,7 @@
 import functools
 import re
 import resource
+import subprocess
 import sys
 
 import cloudpickle
@@ -491,3 +492,19 @@ def test_body_that_stays_has_the_camera_of_gymnasium(start, name):
         batch.reset()
         frames.extend(batch.call('render'))
     np.testing.assert_array_equal(*frames)
+
+
+def test_atari_says_nothing():
+    pytest.importorskip('ale_py')
+    program = (
+        'from agents.scripts import configs, env_setup\n'
+        "config = configs.ppo(env='ale_py:ALE/Pong-v5')\n"
+        'env_setup.constructor(config)().reset()'
+    )
+    result = subprocess.run(
+        [sys.executable, '-c', program],
+        stderr=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    assert result.stderr == ''
