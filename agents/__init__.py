@@ -16,7 +16,7 @@ __version__ = '0.1.0'
 __getattr__, __dir__ = lazy.exports(
     __name__,
     {
-        'train': 'scripts.train',
+        'train': 'scripts.training',
         'load': 'scripts.load',
         'check': 'scripts.check',
         'configs': 'scripts.configs',

@@ -190,7 +190,7 @@ def main() -> int:
     failures = []
     with tempfile.TemporaryDirectory() as directory:
         run = pathlib.Path(directory)
-        from agents.scripts.train import train
+        from agents.scripts.training import train
 
         for _ in train(configs.debug(), run):
             pass

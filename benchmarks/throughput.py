@@ -59,7 +59,7 @@ def train(config: AttrDict) -> dict[str, float]:
 
     Of the last report, so that another has to be before it, for compilation.
     """
-    from agents.scripts.train import train
+    from agents.scripts.training import train
 
     with tempfile.TemporaryDirectory() as directory:
         reports = [

@@ -472,7 +472,7 @@ def _find(given: argparse.Namespace) -> tuple[AttrDict, list[str] | None]:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
-        prog='python -m agents.scripts.check',
+        prog='agents check',
         description='Check an environment before anything is trained in it: '
         'what it returns, how fast it is, whether it keeps to its contract and '
         'repeats itself.',

@@ -2,6 +2,8 @@
 
 import argparse
 import difflib
+import shutil
+import textwrap
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
@@ -14,6 +16,7 @@ class Parser(argparse.ArgumentParser):
         description: What it does.
         epilog: What the help ends with.
         settings: Names that are not options but settings of a config.
+        examples: Commands that the help shows.
     """
 
     def __init__(
@@ -22,9 +25,16 @@ class Parser(argparse.ArgumentParser):
         description: str,
         epilog: str | None = None,
         settings: Collection[str] = (),
+        examples: Sequence[str] = (),
     ):
+        shown = 'examples:' + ''.join(f'\n  {each}' for each in examples)
+        parts = [shown if examples else None, epilog and _wrap(epilog)]
         super().__init__(
-            prog, description=description, epilog=epilog, allow_abbrev=False
+            prog,
+            description=_wrap(description),
+            epilog='\n\n'.join(filter(None, parts)) or None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         self._settings = settings
 
@@ -84,3 +94,7 @@ class Parser(argparse.ArgumentParser):
         elif near:
             text += f'; did you mean {near[0]}?'
         self.error(text)
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, shutil.get_terminal_size().columns - 2)

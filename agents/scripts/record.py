@@ -153,7 +153,7 @@ def _tell(outfile: str, played: Demonstrations) -> None:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
-        prog='python -m agents.scripts.record',
+        prog='agents record',
         description='Record episodes of a trained policy, for others to learn '
         'from.',
     )

@@ -9,370 +9,32 @@ import functools
 import pathlib
 import signal
 import sys
-import time
-import warnings
-from collections.abc import (
-    Callable,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 if __name__ == '__main__':  # Before what takes long to import.
     from agents.scripts import interrupts
 
     interrupts.end_silently()
 
-from agents import tools
-from agents.algorithms import sizes
 from agents.scripts import (
-    agreement,
-    batches,
     checks,
     config_file,
     config_names,
     console,
-    env_setup,
-    info_means,
     interrupts,
     launcher,
     options,
     overrides,
-    plan,
     run_directory,
     settings,
     settings_text,
     utility,
-    vectors,
 )
-from agents.scripts.status import Status
-from agents.tools import choices, errors, world
+from agents.scripts.training import require_valid, train
+from agents.tools import errors, world
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs.restarts import Restarts
-from agents.tools.runs import checkpoints
 from agents.tools.world import World
-
-if TYPE_CHECKING:  # These import TensorFlow.
-    from agents.tools.runs.loop import Loop, Score
-
-# Share of the time that histograms may take, and that checkpoints may take.
-REPORTING_SHARE = 0.02
-
-
-def train(
-    config: AttrDict,
-    logdir: str | pathlib.Path | None = None,
-    env_processes: bool | None = None,
-    say: console.Console | None = None,
-    signals: interrupts.Interrupts | None = None,
-    began: float | None = None,
-) -> 'Training':
-    """Train and evaluate in turn.
-
-    Args:
-        config: Settings, from a function of `agents.scripts.configs`.
-        logdir: Directory of this run, for checkpoints and results; a run that
-            it holds is resumed. By default nothing is written.
-        env_processes: Whether environments have processes of their own; by
-            default where that is quicker.
-        say: Where to tell what is going on, by default nowhere.
-        signals: Where signals are heard, by default nowhere.
-        began: Time at which the run began, by `time.perf_counter`.
-
-    Returns:
-        Iterator of mean scores of the episodes since the last report, of
-        training and of evaluation in turn. Each is a float that has a
-        `report`. The training takes place while it is iterated over.
-    """
-    ranks = world.connect()
-    require_valid(config, ranks.size)
-    began = time.perf_counter() if began is None else began
-    phases = plan.make(config, env_setup.is_native(config))
-    signals = signals or interrupts.Interrupts(ranks=ranks)
-    shown = say if say and ranks.is_first else console.silent()
-    status = Status(shown, signals, phases)
-    return Training(_train(config, logdir, env_processes, status, began, ranks))
-
-
-class Training(Iterator['Score']):
-    """Trains while it is iterated over."""
-
-    def __init__(self, scores: Generator['Score', None, None]):
-        self._scores = scores
-        self._used = False
-
-    def __next__(self) -> 'Score':
-        self._used = True
-        return next(self._scores)
-
-    def close(self) -> None:
-        """Save what has been learnt, and end the training."""
-        self._used = True
-        self._scores.close()
-
-    def __del__(self) -> None:
-        if not self._used:
-            warnings.warn(
-                'Nothing was trained, as nobody asked for the scores; write '
-                '`for score in agents.train(...)`.',
-                stacklevel=2,
-            )
-
-
-def require_valid(config: AttrDict, ranks: int = 1) -> None:
-    """Refuse what no training can be started with, before anything is."""
-    checks.require_settings(config, ranks)
-    if vectors.is_vector(config):
-        vectors.require(config)
-    else:
-        env_setup.require(config)
-
-
-def _train(
-    config: AttrDict,
-    logdir: str | pathlib.Path | None,
-    env_processes: bool | None,
-    status: Status,
-    began: float,
-    ranks: World,
-) -> Generator['Score', None, None]:
-    phases = status.phases
-    status.say('plan', plan.describe(config, phases, ranks.size))
-    # Environments may change the working directory.
-    logdir = pathlib.Path(logdir).absolute() if logdir else None
-    agreement.come_together(ranks, config, logdir, status.say)
-    saved = ranks.share(logdir is not None)
-    logdir = logdir if ranks.is_first else None
-    mine = sizes.share(config, ranks.size)
-    restarts = Restarts(
-        config.worker_restarts, lambda text: status.say('workers', text)
-    )
-    with contextlib.ExitStack() as stack:
-        begun = logdir is not None and _take_directory(logdir, config, stack)
-        session = ranks.share(utility.last_checkpoint(logdir) or 0)
-        envs = batches.start(
-            mine, env_processes, session, status, restarts, ranks
-        )
-        for env in envs:
-            stack.callback(env.close)
-            if ranks.size == 1:  # Others would wait for this one.
-                status.signals.call(env.cancel)
-        agreement.require_same_spaces(ranks, envs[0])
-        both = envs[0].observation_space, envs[0].action_space
-        for number, line in enumerate(plan.describe_network(*both, config)):
-            status.say('' if number else 'network', line)
-        stack.enter_context(tools.programs.afresh())
-        # So that a schedule ends when the training does.
-        planned = mine.copy(steps=phases.steps)
-        graph = utility.define_simulation_graph(
-            envs[0], envs[1], planned, phases.updates, ranks
-        )
-
-        def keep() -> None:
-            """Make the files of the run.
-
-            Not before something has been done, so that neither a mistake nor
-            an environment that does not work leaves or changes any.
-            """
-            if logdir and not loop.records:
-                config_file.save_config(config, logdir)
-                utility.save_spaces(envs[0], logdir)
-                columns = info_means.columns(config.log_info)
-                loop.records = stack.enter_context(
-                    utility.define_records(logdir, loop.clock(), columns)
-                )
-
-        loop = _define_loop(graph, config, status, restarts, began, keep, ranks)
-        if logdir:
-            _require_same_spaces(envs[0], logdir)
-        saver = _restore(graph, loop, status, logdir, ranks) if saved else None
-        if begun:
-            status.say('checkpoint', 'nothing had been saved')
-        if int(loop.step) >= phases.last_step:
-            status.complete(loop.clock())
-            return
-        if not (loop.clock() and envs[0].native):
-            graph.restart()
-        status.begin(loop.clock())
-        yield from _run(loop, saver, status, envs[0].native, ranks)
-
-
-def _take_directory(
-    logdir: pathlib.Path, config: AttrDict, stack: contextlib.ExitStack
-) -> bool:
-    """Keep others from the directory of a run, and look what is in there.
-
-    Returns:
-        Whether a run was begun there that has saved nothing.
-    """
-    config_file.require_plain(config)
-    stack.enter_context(run_directory.locked(logdir))
-    checkpoints.clear_up(logdir / utility.CHECKPOINTS)
-    if run_directory.is_trained(logdir):
-        config_file.require_same_sizes(config, logdir)
-        utility.require_room(logdir, sizes.count_weights(config))
-        return False
-    return (logdir / config_file.CONFIG_FILE).exists()
-
-
-def _restore(
-    graph: utility.SimulationGraph,
-    loop: 'Loop',
-    status: Status,
-    logdir: pathlib.Path | None,
-    ranks: World,
-) -> Any:
-    """Make the saver of a run, and set all to the last checkpoint."""
-    variables = {**graph.variables, 'step': loop.step}
-    saver = utility.define_shared_saver(
-        variables,
-        graph.of_agents,
-        logdir,
-        ranks,
-        lambda: agreement.require_same_weights(ranks, graph.learnt()),
-    )
-    restored = saver.restore(warn=lambda text: status.say('checkpoint', text))
-    _require_place(loop, restored, status.phases)
-    return saver
-
-
-def _run(
-    loop: 'Loop', saver: Any, status: Status, native: bool, ranks: World
-) -> Generator['Score', None, None]:
-    """Run the loop; however that ends, what has been learnt is saved.
-
-    Args:
-        loop: The loop.
-        saver: Saves checkpoints.
-        status: Where to tell what is going on.
-        native: Whether checkpoints hold environments too. These have gone on
-            when something failed, so that the last checkpoint has to do.
-        ranks: Those that run it. When something failed, others may have gone
-            on as well, and when one was interrupted alone.
-    """
-    failure: BaseException | None = None
-    alone = ranks.size == 1
-    try:
-        for score in loop.run(saver, status.phases.last_step):
-            status.report(score.report)
-            yield score
-    except (errors.Cancelled, GeneratorExit):
-        raise
-    except BaseException as error:
-        stopped = isinstance(error, KeyboardInterrupt)
-        if not (stopped and (alone or status.signals.agreed)):
-            failure = error
-        raise
-    finally:
-        status.signals.disarm()
-        try:
-            resumable = not failure or (alone and not native)
-            if saver and loop.clock() and resumable:
-                saver.save(loop.clock())
-        except errors.UserError as error:
-            if failure is None:
-                raise
-            # Said rather than raised, which would hide what went wrong first.
-            status.say('checkpoint', str(error))
-
-
-def _define_loop(
-    graph: utility.SimulationGraph,
-    config: AttrDict,
-    status: Status,
-    restarts: Restarts,
-    began: float,
-    keep: Callable[[], None],
-    ranks: World,
-) -> 'Loop':
-    """Make the loop; `keep` is called when something has been done."""
-
-    means = info_means.InfoMeans(
-        config.log_info, graph.batch_envs, status.say, ranks
-    )
-
-    def counts(phase: str) -> dict[str, float]:
-        numbers = means.take(phase)
-        if restarts.budget:
-            numbers['restarts'] = sum(ranks.gather(restarts.count))
-        return numbers
-
-    def keep_alike() -> None:
-        agreement.require_same_weights(ranks, graph.learnt())
-        keep()
-
-    phases = status.phases
-    loop = tools.Loop(
-        progress=status.progress,
-        during=status.during,
-        began=began,
-        share=REPORTING_SHARE,
-        decide=ranks.share,
-    )
-    loop.add_phase(
-        'train',
-        _follow(graph.train, keep),
-        batch_size=phases.call,
-        steps=phases.train,
-        report_every=phases.train,
-        log_every=max(phases.call, phases.train // 2),
-        summary=graph.algo.summary,
-        counts=functools.partial(counts, 'train'),
-    )
-    loop.add_phase(
-        'eval',
-        _follow(graph.eval, keep_alike),
-        batch_size=phases.evaluation,
-        steps=phases.evaluation,
-        report_every=phases.evaluation,
-        checkpoint_every=config.checkpoint_every * phases.evaluation,
-        counts=functools.partial(counts, 'eval'),
-    )
-    return loop
-
-
-def _follow(
-    operation: Callable[[], Any], action: Callable[[], None]
-) -> Callable[[], Any]:
-    """Make an operation that an action follows."""
-
-    def operate() -> Any:
-        results = operation()
-        action()
-        return results
-
-    return operate
-
-
-def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
-    """Refuse to go on in an environment of another kind."""
-    if not (pathlib.Path(logdir) / utility.SPACES).exists():
-        return
-    found = batch_env.observation_space, batch_env.action_space
-    learnt = utility.load_spaces(logdir)
-    for kind, new, old in zip(
-        ('observations', 'actions'), found, learnt, strict=True
-    ):
-        if new != old:
-            masks = [choices.has_mask(*pair) for pair in (found, learnt)]
-            setting = 'env' if masks[0] == masks[1] else 'action_masks'
-            raise errors.ConfigError(
-                f'The environment has {kind} of {new}, where {logdir} has '
-                f'learnt with {old}. Leave {setting} as it was, or begin a new '
-                'run.'
-            )
-
-
-def _require_place(
-    loop: 'Loop', restored: int | None, phases: plan.Plan
-) -> None:
-    """Keep the training step where the phases have changed their sizes."""
-    if restored is not None and loop.clock() != restored:
-        cycles, within = divmod(restored, phases.train)
-        whole = cycles * (phases.train + phases.evaluation)
-        loop.step.assign(whole + within)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -468,10 +130,14 @@ def _end(
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
-        prog='python -m agents.scripts.train',
+        prog='agents train',
         description='Train a policy.',
         epilog=f'Configs: {", ".join(config_names.list_configs())}.',
         settings=settings.SETTINGS,
+        examples=[
+            'agents train --config=pendulum',
+            'agents train --config=cheetah --seed=1 --set learning_rate=1e-4',
+        ],
     )
     parser.add_argument(
         '--config',

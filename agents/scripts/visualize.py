@@ -302,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
-        prog='python -m agents.scripts.visualize',
+        prog='agents visualize',
         description='Make videos of a trained policy and plot how it learnt.',
     )
     parser.add_argument('--logdir', required=True, help='directory of the run')

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agents.scripts import console, env_setup, info_means
-from agents.scripts.train import train
+from agents.scripts.training import train
 from agents.tools import errors
 from agents.tools.envs.infos import Means
 from agents.tools.world import ALONE, World

@@ -12,7 +12,7 @@ from agents import tools
 from agents.parts import policy
 from agents.scripts import config_file, env_setup, networks, utility
 from agents.scripts.load import LoadedPolicy
-from agents.scripts.train import train
+from agents.scripts.training import train
 from agents.tools import errors
 
 OBSERVS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)

@@ -13,7 +13,7 @@ import pytest
 
 from agents.scripts import config_file, configs, utility
 from agents.scripts.settings import find_defaults
-from agents.scripts.train import train
+from agents.scripts.training import train
 from agents.tools.graph import backend, simulation
 from agents.tools.graph.backend import tf
 

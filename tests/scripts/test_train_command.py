@@ -480,7 +480,7 @@ def test_mistaken_arguments_show_the_usage(capsys, arguments, message):
         main(arguments)
     assert info.value.code == 2
     problems = capsys.readouterr().err
-    assert problems.startswith('usage: python -m agents.scripts.train')
+    assert problems.startswith('usage: agents train')
     assert message in problems
 
 

@@ -65,7 +65,7 @@ def config(tiny, kind, value, **changes):
 def test_what_is_no_number_ends_the_run_and_is_not_learnt_from(
     tiny, tmp_path, checkpoint, monkeypatch, kind, value, text, one_program
 ):
-    monkeypatch.setattr('agents.scripts.train.REPORTING_SHARE', 1.0)
+    monkeypatch.setattr('agents.scripts.training.REPORTING_SHARE', 1.0)
     if not one_program:
         monkeypatch.setattr('agents.scripts.plan.ONE_PROGRAM_STEPS', 0)
     told = f'Environment 1 returned the {kind} .*{text}'

@@ -19,7 +19,7 @@ from agents.scripts import (
     interrupts,
     plan,
     record,
-    train,
+    training,
     vectors,
     visualize,
 )
@@ -110,7 +110,7 @@ def test_id_that_has_a_vector_only(registered, start):
     registered('Plain-v0', None, vector_entry_point=Plain)
     settings = config(env='Plain-v0')
     assert vectors.is_vector(settings)
-    train.require_valid(settings)
+    training.require_valid(settings)
     assert start(count=3, env='Plain-v0').reset().tolist() == [[1, 0]] * 3
 
 
@@ -211,7 +211,7 @@ def test_seeds_depend_on_run_purpose_session_and_rank(start):
 )
 def test_what_vectors_cannot_be_made_of(settings, messages):
     with pytest.raises(errors.ConfigError) as info:
-        train.require_valid(config(**settings))
+        training.require_valid(config(**settings))
     assert all(message in str(info.value) for message in messages)
 
 
@@ -500,7 +500,7 @@ def test_atari_is_filmed_as_it_is_seen(start):
 def test_atari_by_name(game):
     settings = configs.atari(game, env_kwargs={'episodic_life': True})
     assert settings.env == 'vector:ale_py:ALE/SpaceInvaders-v5'
-    train.require_valid(settings)
+    training.require_valid(settings)
 
 
 @needs_atari

@@ -25,7 +25,7 @@ from agents.scripts import (
     run_directory,
     utility,
 )
-from agents.scripts.train import train
+from agents.scripts.training import train
 from agents.tools import errors
 from agents.tools.envs import launch
 from agents.tools.graph.backend import tf
@@ -132,7 +132,7 @@ def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
 
 
 def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr('agents.scripts.train.REPORTING_SHARE', 1.0)
+    monkeypatch.setattr('agents.scripts.training.REPORTING_SHARE', 1.0)
     for _ in train(tiny(), tmp_path, env_processes=False):
         pass
     found = event_accumulator.EventAccumulator(str(tmp_path / 'train'))
@@ -158,7 +158,7 @@ def test_what_is_left_out_changes_no_weight(
     # Of five checkpoints the first two are written, after which the next one
     # would have to wait for a minute, and the one at the end.
     for share, steps in ((1.0, [20, 40, 60, 80, 100]), (1e-9, [20, 40, 100])):
-        monkeypatch.setattr('agents.scripts.train.REPORTING_SHARE', share)
+        monkeypatch.setattr('agents.scripts.training.REPORTING_SHARE', share)
         directory = tmp_path / f'{share}'
         for _ in train(config, directory, env_processes=False):
             pass
