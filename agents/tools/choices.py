@@ -82,6 +82,11 @@ def visible_space(
     return gym.spaces.Dict(parts)
 
 
+def without_mask(observ: dict[str, Any]) -> dict[str, Any]:
+    """What is visible of observations that have a mask, or of a batch."""
+    return {key: part for key, part in observ.items() if key != KEY}
+
+
 def sizes(action_space: gym.Space) -> list[int]:
     """How many choices each part of an action has."""
     return np.ravel(spaces.count(action_space)).tolist()
