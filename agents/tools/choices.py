@@ -205,6 +205,16 @@ def describe_missing(source: str, method: str) -> str:
     )
 
 
+def describe_late(method: str) -> str:
+    """Say that there is a mask where there was none at first."""
+    return (
+        f'info[{KEY!r}] tells which actions are possible after {method}, but '
+        'the first reset told nothing, so that masks would be ignored. It has '
+        'to tell that of every state, or never. Ignore them on purpose by '
+        'action_masks=False.'
+    )
+
+
 def describe_stuck(part: int, action_space: gym.Space) -> str:
     """Say of which action a mask leaves nothing."""
     where = '' if len(sizes(action_space)) == 1 else f' for part {part}'

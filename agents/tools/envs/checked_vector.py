@@ -58,6 +58,8 @@ class CheckedVector:
             self.env = constructor()
         # What the first reset returned, if it was needed before.
         self._kept: tuple | None = None
+        # Whether masks that it tells would be ignored unnoticed.
+        self._expects_no_mask = False
         try:
             self._look_at()
             self._seed = seed
@@ -120,6 +122,17 @@ class CheckedVector:
         """
         if mask.shape != self._shape or mask.dtype != bool:
             raise self._broken(f'{what} {_describe(mask)}')
+
+    def require_no_late_mask(self, info: dict) -> None:
+        """Refuse a mask in the info of a step where the first reset had none.
+
+        Who tells masks does so after every step, so that it is enough to ask
+        now and then.
+        """
+        if self._expects_no_mask and choices.KEY in info:
+            raise self.errors.told(
+                errors.EnvError(choices.describe_late('step'))
+            )
 
     def reset(self) -> Any:
         """Begin new episodes in all environments; returns observations."""
@@ -203,6 +216,8 @@ class CheckedVector:
             self.observation_space = masked.single_observation_space
             with self.errors.telling('in reset'):
                 result = masked.add(*result)
+        else:
+            self._expects_no_mask = True
         self._kept = result
 
     def _ask_reset(self) -> tuple:

@@ -200,6 +200,7 @@ class VectorSlice:
         acted_on: list[np.ndarray],
     ) -> None:
         """Tell which episodes ended in a step, and begin the next."""
+        self._vector.require_no_late_mask(info)
         reply = self._reply
         lost, self._pending = self._pending, None
         begins = np.zeros(len(self), bool)

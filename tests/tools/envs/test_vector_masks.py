@@ -174,6 +174,24 @@ def test_nothing_need_be_possible_where_steps_are_lost(lost):
             step(batch)
 
 
+def test_masks_that_the_first_reset_did_not_tell_are_refused():
+    info = {'action_mask': np.ones((2, 3), np.int8)}
+    make = functools.partial(FixedVector, {}, info, actions=THREE)
+    for ignored in (
+        batch_of(make, action_masks=False),
+        batch_of(
+            lambda: FixedVector(info=info, actions=gym.spaces.Box(0, 1)),
+            action_masks=True,
+        ),
+    ):
+        step(ignored)
+    batch = batch_of(make, action_masks=True, first=3)
+    with pytest.raises(
+        errors.EnvError, match=r'^The vector.*3 to 4: info.*after step, but the'
+    ):
+        step(batch)
+
+
 def test_looking_for_masks_changes_no_episode():
     make = functools.partial(gym.make_vec, 'CartPole-v1', 2)
     found = [
