@@ -64,6 +64,13 @@ def step(batch):
     return batch._unpack(batch.step_packed(np.zeros(shape, np.int32)))
 
 
+def test_names_may_be_anything():
+    info = {0: np.zeros(2), '_0': np.ones(2, bool), 'x': np.zeros(2)}
+    batch = batch_of(lambda: FixedVector(info=info), log_info=['y'])
+    step(batch)
+    assert {'0', 'x'} <= {*batch.info_names()}
+
+
 class AsObjects(gym.vector.VectorWrapper):
     """Has the last infos as Gymnasium had them before 1.0."""
 
