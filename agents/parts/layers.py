@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from agents.parts import encodings, products
 from agents.tools import nested, spaces
@@ -75,7 +76,10 @@ def _define_encoder(
 
 
 class Flatten(keras.layers.Layer):
-    """Joins the leaves of observations to a vector, choices as one-hot."""
+    """Joins the leaves of observations to a vector.
+
+    Choices become one-hot, and bytes numbers up to one, by their bounds.
+    """
 
     def __init__(self, space: gym.Space):
         super().__init__()
@@ -103,8 +107,9 @@ class Flatten(keras.layers.Layer):
                 pairs = zip(columns, counts, strict=True)
                 return tf.concat([tf.one_hot(*pair) for pair in pairs], -1)
         leaf = tf.cast(leaf, tf.float32)
-        if space.dtype == 'uint8':
-            leaf = leaf / 255
+        if isinstance(space, gym.spaces.Box) and space.dtype == 'uint8':
+            # Flags stay flags, also beside counts that go further.
+            leaf = leaf / np.maximum(space.high, 1).astype(np.float32)
         return tf.reshape(leaf, [leaf.shape[0], math.prod(leaf.shape[1:])])
 
 
