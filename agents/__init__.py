@@ -21,6 +21,7 @@ __getattr__, __dir__ = lazy.exports(
         'check': 'scripts.check',
         'evaluate': 'scripts.evaluate',
         'configs': 'scripts.configs',
+        'callbacks': 'scripts.callbacks',
         'tools': 'tools',
         'parts': 'parts',
         'algorithms': 'algorithms',
