@@ -21,8 +21,10 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents import parts as parts
     from agents import scripts as scripts
     from agents import tools as tools
+    from agents.scripts import callbacks as callbacks
     from agents.scripts import configs as configs
     from agents.scripts.check import check as check
+    from agents.scripts.evaluate import evaluate as evaluate
     from agents.scripts.load import load as load
     from agents.scripts.training import train as train
 else:
@@ -32,7 +34,9 @@ else:
             'train': 'scripts.training',
             'load': 'scripts.load',
             'check': 'scripts.check',
+            'evaluate': 'scripts.evaluate',
             'configs': 'scripts.configs',
+            'callbacks': 'scripts.callbacks',
             'tools': 'tools',
             'parts': 'parts',
             'algorithms': 'algorithms',

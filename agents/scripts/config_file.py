@@ -37,6 +37,10 @@ SIZES = {
     'eval_episodes': NATIVE,
 }
 
+# A setting that is the caller's in any case: it names code, and nothing that
+# was learnt depends on it.
+CALLBACKS = 'callbacks'
+
 # Limit for files that may come from strangers.
 MAX_BYTES = 50_000
 
@@ -98,7 +102,8 @@ def restore_config(
 
     Functions, which are not saved, are taken from the configuration. Other
     names of code, such as of a module to be imported, count only where the
-    configuration has the same, since a file may come from a stranger.
+    configuration has the same, since a file may come from a stranger. Callbacks
+    are those of the configuration.
 
     Args:
         config: The configuration, or None for the defaults.
@@ -118,6 +123,8 @@ def restore_config(
     given = overrides.apply(config, changes)
     values = {}
     for key, value in saved.items():
+        if key == CALLBACKS:
+            continue
         own = plain_yaml.simplify(given[key])
         has_function = plain_yaml.names_function(value)
         if not has_function:

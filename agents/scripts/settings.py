@@ -168,6 +168,12 @@ SCHEDULE = Group(
             'Least distance from one checkpoint to the next',
             'evaluations',
         ),
+        'callbacks': Setting(
+            [],
+            kinds.CALLBACKS,
+            'Functions, also as file.py:function, that are called with every '
+            'report',
+        ),
     },
 )
 
