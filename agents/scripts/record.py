@@ -26,6 +26,7 @@ from agents.scripts import (
     options,
     overrides,
     playing,
+    utility,
 )
 from agents.tools import errors, nested
 from agents.tools.attr_dict import AttrDict
@@ -40,7 +41,7 @@ def record(
     logdir: str | pathlib.Path,
     outfile: str | pathlib.Path,
     num_episodes: int = 4,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
     config: AttrDict | None = None,
     deterministic: bool = True,
     env_processes: bool = True,
@@ -53,7 +54,8 @@ def record(
         logdir: Directory of the run.
         outfile: The file.
         num_episodes: How many episodes.
-        checkpoint: Training step of a checkpoint, by default the last.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
+            last.
         config: The configuration, where functions of it were not saved.
         deterministic: Take the most probable actions rather than sample.
         env_processes: Whether environments have processes of their own.
@@ -164,8 +166,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         '--checkpoint',
-        type=int,
-        help='training step of a checkpoint (the last)',
+        type=utility.parse_checkpoint,
+        metavar='STEP',
+        help='training step of a checkpoint, or best (the last)',
     )
     parser.add_argument(
         '--sample',

@@ -27,6 +27,7 @@ from agents.scripts import (
     options,
     overrides,
     playing,
+    utility,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -46,7 +47,7 @@ def visualize(
     outdir: str | pathlib.Path,
     num_agents: int = 1,
     num_episodes: int = 1,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
     config: AttrDict | None = None,
     env_processes: bool = True,
     changes: Sequence[str] = (),
@@ -59,7 +60,8 @@ def visualize(
         outdir: Directory for the files.
         num_agents: Number of environments that are played at the same time.
         num_episodes: Number of episodes of each.
-        checkpoint: Training step of a checkpoint, by default the last.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
+            last.
         config: The configuration, where functions of it were not saved.
         env_processes: Whether environments have processes of their own.
         changes: Texts `key=value` that replace settings.
@@ -309,8 +311,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument('--outdir', help='directory for the files (the logdir)')
     parser.add_argument(
         '--checkpoint',
-        type=int,
-        help='training step of a checkpoint (the last)',
+        type=utility.parse_checkpoint,
+        metavar='STEP',
+        help='training step of a checkpoint, or best (the last)',
     )
     parser.add_argument(
         '--config', help='where the run needs functions that were not saved'
