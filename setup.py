@@ -48,9 +48,7 @@ setuptools.setup(
         'Typing :: Typed',
     ],
     packages=setuptools.find_packages(include=['agents', 'agents.*']),
-    entry_points={
-        'console_scripts': ['agents = agents.scripts.command:main']
-    },
+    entry_points={'console_scripts': ['agents = agents.scripts.command:main']},
     package_data={'agents': ['py.typed', 'algorithms/*/README.md']},
     python_requires='>=3.10',
     install_requires=[

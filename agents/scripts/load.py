@@ -20,7 +20,7 @@ from agents.tools.runs import saver
 def load(
     directory: str | pathlib.Path,
     config: AttrDict | None = None,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
     num_agents: int | None = None,
     seed: int | None = None,
 ) -> 'LoadedPolicy':
@@ -42,7 +42,8 @@ def load(
     Args:
         directory: Directory of the run.
         config: The configuration of the run, by default as it was saved.
-        checkpoint: Training step of a checkpoint, by default of the last.
+        checkpoint: Training step of a checkpoint, or 'best' for the one with
+            the highest score of an evaluation; by default the last.
         num_agents: How many observations there are in a batch; by default they
             come one at a time.
         seed: Seed for actions that are sampled, by default that of the run.
@@ -54,12 +55,13 @@ def load(
     observ_space, action_space = utility.load_spaces(directory)
     if utility.last_checkpoint(directory) is None:
         raise errors.ConfigError(f'There is no checkpoint in {directory} yet.')
-    _require_fit(directory, checkpoint, observ_space, action_space, saved)
+    step = utility.find_checkpoint(directory, checkpoint)
+    _require_fit(directory, step, observ_space, action_space, saved)
     made = networks.define(observ_space, action_space, saved)
     loaded = policy.define(
         made.policy, observ_space, action_space, saved, encoder=made.encoder
     )
-    step = _define_saver(loaded, directory).restore(checkpoint)
+    step = _define_saver(loaded, directory).restore(step)
     seed = saved.seed if seed is None else seed
     return LoadedPolicy(loaded, observ_space, seed, num_agents, step)
 

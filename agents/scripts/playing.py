@@ -45,7 +45,7 @@ def opened(
         config: Its settings.
         changed: The settings that environments are made by.
         num_agents: How many environments.
-        checkpoint: Training step of a checkpoint or `best`, by default the
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
         env_processes: Whether environments have processes of their own, None
             for where that is quicker.

@@ -49,7 +49,7 @@ def record(
         logdir: Directory of the run.
         outfile: The file.
         num_episodes: How many episodes.
-        checkpoint: Training step of a checkpoint or `best`, by default the
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
         config: The configuration, where functions of it were not saved.
         deterministic: Take the most probable actions rather than sample.

@@ -165,7 +165,7 @@ SCHEDULE = Group(
         'checkpoint_every': Setting(
             1,
             kinds.COUNT,
-            'Least distance from one checkpoint to the next',
+            'Least distance from one checkpoint to the next, but for the best',
             'evaluations',
         ),
         'callbacks': Setting(
@@ -173,6 +173,13 @@ SCHEDULE = Group(
             kinds.CALLBACKS,
             'Functions, also as file.py:function, that are called with every '
             'report',
+        ),
+        'keep_checkpoints': Setting(
+            5,
+            kinds.CHECKPOINTS,
+            'How many of the last are kept, beside the best; the one before '
+            'is for the case that the last is damaged',
+            'checkpoints',
         ),
     },
 )

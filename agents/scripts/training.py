@@ -235,11 +235,16 @@ def _train(
         )
         if logdir:
             _require_same_spaces(envs[0], logdir)
-        saver = _restore(graph, loop, status, logdir, ranks) if saved else None
+        saver = (
+            _restore(graph, loop, config, status, logdir, ranks)
+            if saved
+            else None
+        )
         if begun:
             status.say('checkpoint', 'nothing had been saved')
         if int(loop.step) >= phases.last_step:
             status.complete(loop.clock())
+            _tell_best(saver, status)
             return
         if not (loop.clock() and envs[0].native):
             graph.restart()
@@ -268,6 +273,7 @@ def _take_directory(
 def _restore(
     graph: utility.SimulationGraph,
     loop: 'Loop',
+    config: AttrDict,
     status: Status,
     logdir: pathlib.Path | None,
     ranks: World,
@@ -278,6 +284,7 @@ def _restore(
         variables,
         graph.of_agents,
         logdir,
+        config.keep_checkpoints,
         ranks,
         lambda: agreement.require_same_weights(ranks, graph.learnt()),
     )
@@ -330,12 +337,23 @@ def _run(
             agreed = not failure or failure is called.failure
             resumable = agreed or (alone and not native)
             if saver and loop.clock() and resumable:
-                saver.save(loop.clock())
+                loop.save(saver)
+                _tell_best(saver, status)
         except errors.UserError as error:
             if failure is None:
                 raise
             # Said rather than raised, which would hide what went wrong first.
             status.say('checkpoint', str(error))
+
+
+def _tell_best(saver: Any, status: Status) -> None:
+    best = saver.best if saver else None
+    if best:
+        status.say(
+            'best',
+            f'score {best.score:.1f} at step {best.step:,}; '
+            '--checkpoint=best takes it',
+        )
 
 
 def _define_loop(

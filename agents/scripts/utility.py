@@ -326,20 +326,19 @@ def name_policy(policy: 'Policy') -> dict[str, Any]:
 def define_saver(
     variables: Mapping[str, Any],
     logdir: Path,
-    partial: bool = False,
-    place: str | None = None,
+    **options: Any,
 ) -> 'Saver':
     """Make the saver of a run, see `agents.tools.runs.saver`."""
     from agents.tools.runs.saver import Saver
 
-    directory = pathlib.Path(logdir) / CHECKPOINTS
-    return Saver(directory, variables, partial=partial, place=place)
+    return Saver(pathlib.Path(logdir) / CHECKPOINTS, variables, **options)
 
 
 def define_shared_saver(
     variables: Mapping[str, Any],
     of_agents: Sequence[tuple[Any, int]],
     logdir: Path | None,
+    keep: int,
     ranks: world.World,
     check: Callable[[], None],
 ) -> Any:
@@ -349,6 +348,7 @@ def define_shared_saver(
         variables: The variables of this rank by name.
         of_agents: Those of its agents, see `SimulationGraph`.
         logdir: Directory of the run; other ranks than the first need none.
+        keep: How many checkpoints to keep.
         ranks: The ranks.
         check: Called before several of them save something.
     """
@@ -356,7 +356,7 @@ def define_shared_saver(
 
     def define(whole: Mapping[str, Any]) -> 'Saver':
         assert logdir is not None
-        return define_saver(whole, logdir, place='step')
+        return define_saver(whole, logdir, keep=keep, place='step')
 
     if ranks.size == 1:
         return define(variables)
@@ -369,6 +369,41 @@ def last_checkpoint(logdir: Path | None) -> int | None:
         return None
     steps = checkpoints.steps(pathlib.Path(logdir) / CHECKPOINTS)
     return steps[-1] if steps else None
+
+
+def find_checkpoint(
+    logdir: Path,
+    checkpoint: int | str | None,
+    warn: Callable[[str], None] = print,
+) -> int | None:
+    """The training step of the checkpoint that is meant, without TensorFlow.
+
+    Args:
+        logdir: Directory of the run.
+        checkpoint: A training step, 'best' for that with the highest score of
+            an evaluation, or None for the last.
+        warn: Told of better ones that are damaged and passed over.
+
+    Returns:
+        The step, which need not be there, or None for the last.
+    """
+    if checkpoint is None or isinstance(checkpoint, numbers.Integral):
+        return checkpoint
+    if checkpoint != checkpoints.BEST:
+        raise errors.ConfigError(
+            f'A checkpoint is a training step or {checkpoints.BEST!r}, not '
+            f'{checkpoint!r}.'
+        )
+    directory = pathlib.Path(logdir) / CHECKPOINTS
+    best = checkpoints.find_best(directory, warn)
+    if best is None:
+        steps = ', '.join(map(str, checkpoints.steps(directory)))
+        raise errors.ConfigError(
+            f'No checkpoint in {directory} tells the score of an evaluation, '
+            f'so that none is the best; there are {steps or "none"}. Give a '
+            'step, or take the last.'
+        )
+    return best.step
 
 
 def require_room(logdir: Path, weights: int) -> None:

@@ -61,7 +61,7 @@ def visualize(
         outdir: Directory for the files.
         num_agents: Number of environments that are played at the same time.
         num_episodes: Number of episodes of each.
-        checkpoint: Training step of a checkpoint or `best`, by default the
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
         config: The configuration, where functions of it were not saved.
         env_processes: Whether environments have processes of their own.

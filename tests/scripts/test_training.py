@@ -154,7 +154,7 @@ def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
 def test_what_is_left_out_changes_no_weight(
     tiny, tmp_path, checkpoint, monkeypatch
 ):
-    final, config = [], tiny(steps=100)
+    final, best, config = [], [], tiny(steps=100)
     # Of five checkpoints the first two are written, after which the next one
     # would have to wait for a minute, and the one at the end.
     for share, steps in ((1.0, [20, 40, 60, 80, 100]), (1e-9, [20, 40, 100])):
@@ -163,9 +163,13 @@ def test_what_is_left_out_changes_no_weight(
         for _ in train(config, directory, env_processes=False):
             pass
         saved = (directory / 'checkpoints').iterdir()
-        assert sorted(int(path.name) for path in saved) == steps
+        found = sorted(int(path.name) for path in saved)
+        # And the best, which is the same one whether it was held or not.
+        best.append(utility.find_checkpoint(directory, 'best'))
+        assert found == sorted({*steps, best[0]})
         assert len(rows(directory)) == 2 * 5
         final.append(checkpoint(directory, 100))
+    assert best[0] == best[1]
     assert final[0].keys() == final[1].keys()
     for name in final[0]:
         np.testing.assert_array_equal(final[0][name], final[1][name], name)
@@ -401,6 +405,8 @@ def test_failing_to_save_does_not_hide_what_went_wrong_first(
     tiny, tmp_path, fragile, monkeypatch
 ):
     monkeypatch.setattr(saver, 'PAUSE_SECONDS', 0.0)
+    # So that the first checkpoint is that of the end.
+    monkeypatch.setattr(saver.Saver, 'is_better', lambda *_: False)
     console, told = listener()
     config = tiny(env=fragile, env_kwargs={'last': 14}, checkpoint_every=9)
     scores = train(config, tmp_path, env_processes=False, say=console)

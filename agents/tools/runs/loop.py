@@ -84,7 +84,9 @@ class Loop:
 
     Where steps are so fast that summaries, or checkpoints, would take more
     than their share of the time, the loop leaves some of them out. Reports are
-    never left out.
+    never left out. A phase that has checkpoints tells by its scores which of
+    them is the best: a higher score than any before makes one due, and has it
+    held in memory if it is left out.
 
     Args:
         step: The step over all phases, by default a new variable.
@@ -123,6 +125,8 @@ class Loop:
         self._phases: list[Phase] = []
         self._tallies: dict[str, _Tally] = {}
         self._summaries, self._checkpoints = Budget(share), Budget(share)
+        # The last score of a phase that has checkpoints, and the step then.
+        self._scored: tuple[int, float] | None = None
 
     def add_phase(
         self,
@@ -179,8 +183,7 @@ class Loop:
         """Run phase after phase.
 
         Args:
-            saver: Saves a checkpoint when its `save` is called with the
-                steps of the first phase.
+            saver: Saves checkpoints, see `agents.tools.runs.saver`.
             max_step: Step over all phases at which to stop, by default never.
 
         Yields:
@@ -203,11 +206,18 @@ class Loop:
                 if self._complete:
                     report = self._complete(report)
                 self._tallies[phase.name] = _Tally(compiled=True)
+                if phase.checkpoint_every:
+                    self._scored = int(self.step), report.score
                 if self.records:
                     self.records.report(report)
                 yield Score(report)
-            if saver and _is_due(phase.checkpoint_every, before, after):
-                self._save(saver)
+            if saver and phase.checkpoint_every:
+                due = _is_due(phase.checkpoint_every, before, after)
+                self._save_if_due(saver, due)
+
+    def save(self, saver: Any) -> None:
+        """Save what there is now, with its score if it has just been found."""
+        saver.save(self.clock(), self._find_score())
 
     def clock(self) -> int:
         """Count the steps of the first phase, by which results are dated."""
@@ -221,10 +231,22 @@ class Loop:
                 summary = phase.summary()
                 self.records.summarize(phase.name, self.clock(), summary)
 
-    def _save(self, saver: Any) -> None:
+    def _save_if_due(self, saver: Any, due: bool) -> None:
+        score = self._find_score()
+        better = score is not None and self._decide(saver.is_better(score))
+        if not (due or better):
+            return
         if self._decide(self._checkpoints.allows()):
             with self._during('checkpoint'), self._checkpoints.spend():
-                saver.save(self.clock())
+                self.save(saver)
+        elif better:
+            saver.hold(self.clock(), score)
+
+    def _find_score(self) -> float | None:
+        """The score at this very step, if it was found."""
+        if self._scored is None or self._scored[0] != int(self.step):
+            return None
+        return self._scored[1]
 
     def _count_steps(self) -> int:
         """Count the steps of one cycle."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from agents.tools.graph import mpi
 from agents.tools.graph.backend import tf
+from agents.tools.runs.checkpoints import Scored
 from agents.tools.runs.saver import Saver
 from agents.tools.world import World
 
@@ -54,15 +55,27 @@ class SharedSaver:
         if ranks.is_first:
             self._saver = define({**variables, **parts})
 
-    def save(self, step: int) -> pathlib.Path | None:
-        self._check()
-        values = [part.mine.read_value() for part in self._parts]
-        every = self._speaking.gather(values, root=0)
+    @property
+    def best(self) -> Scored | None:
+        """The highest score so far and its step; the first alone knows."""
+        return None if self._saver is None else self._saver.best
+
+    def is_better(self, score: float) -> bool:
+        """Whether a score is the highest; the first alone knows."""
+        return self._saver is not None and self._saver.is_better(score)
+
+    def hold(self, step: int, score: float) -> None:
+        self._gather()
+        if self._saver is not None:
+            self._saver.hold(step, score)
+
+    def save(
+        self, step: int, score: float | None = None
+    ) -> pathlib.Path | None:
+        self._gather()
         if self._saver is None:
             return None
-        for part, *found in zip(self._parts, *every, strict=True):
-            part.join(found)
-        return self._saver.save(step)
+        return self._saver.save(step, score)
 
     def restore(
         self, step: int | None = None, warn: Callable[[str], None] = print
@@ -81,6 +94,15 @@ class SharedSaver:
         for part, whole in zip(self._parts, wholes, strict=True):
             part.split(whole)
         return restored
+
+    def _gather(self) -> None:
+        """Let the first rank know what all of them have."""
+        self._check()
+        values = [part.mine.read_value() for part in self._parts]
+        every = self._speaking.gather(values, root=0)
+        if self._saver is not None:
+            for part, *found in zip(self._parts, *every, strict=True):
+                part.join(found)
 
 
 class _Parts:
