@@ -1,6 +1,7 @@
 """Plots how runs have learnt: one, several, or groups of seeds.
 
-python -m agents.scripts.plot logdir/<timestamp>-<config> --outfile curves.png
+agents plot logdir/ant --outfile curves.png
+agents plot logdir --by learning_rate
 """
 
 import argparse
@@ -140,6 +141,24 @@ def plot(
     Returns:
         The plot, whose text is a table of final scores.
     """
+    paths = [runs] if isinstance(runs, (str, pathlib.Path)) else runs
+    groups = run_groups.group(run_groups.find(paths), by)
+    return plot_groups(
+        groups, outfile, axis, phase, theme, title, smooth, statistic
+    )
+
+
+def plot_groups(
+    groups: Sequence[Group],
+    outfile: str | pathlib.Path | None = None,
+    axis: str = 'steps',
+    phase: str = 'eval',
+    theme: str = 'light',
+    title: str | None = None,
+    smooth: int = 1,
+    statistic: str = 'mean',
+) -> Plot:
+    """The same for runs that are put together already."""
     file = None if outfile is None else pathlib.Path(outfile)
     if file:
         drawing.require_format(file)
@@ -154,8 +173,6 @@ def plot(
         raise errors.ConfigError(
             f'A moving mean over {smooth} reports is none: give 1 or more.'
         )
-    paths = [runs] if isinstance(runs, (str, pathlib.Path)) else runs
-    groups = run_groups.group(run_groups.find(paths), by)
     phases = list(PHASES) if phase == BOTH else [phase]
     groups, notes = _with_scores(groups, phases[0])
     summaries = [_summarize(each, phases[0], statistic) for each in groups]
@@ -410,16 +427,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.smooth,
             given.statistic,
         )
-        if given.quiet:
-            return
-        terminal = console.on_terminal()
+        terminal = console.on_terminal(not given.quiet)
         for line in made.lines(terminal.width):
             terminal.print(line)
         for note in made.notes:
             terminal.say('note', errors.escape(note))
         terminal.say('plot', str(made.file))
 
-    return playing.run(command)
+    return playing.run(command, given.quiet)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -483,9 +498,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help='what is drawn of several runs; iqm is the interquartile mean '
         '(mean)',
     )
-    parser.add_argument(
-        '--quiet', action='store_true', help='print nothing but errors'
-    )
+    parser.add_quiet()
     return parser.parse(arguments)
 
 

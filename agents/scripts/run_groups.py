@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,9 @@ OWN = {
 
 # What else than a setting groups can be made by.
 BY = 'config', 'run', 'seed'
+
+# Names of runs, which may begin with their time and end with their seed.
+NAME = r'(\d{8}T\d{6}-)?(?P<config>.*?)([-_.](seed|s)[-_=]?\d+)?'
 
 # How deep runs may be in a directory that is looked through, and how many.
 DEPTH = 3
@@ -44,8 +48,9 @@ class Run(NamedTuple):
 
     @property
     def config(self) -> str:
-        """Name of the config, which the directory's ends with."""
-        return self.name.rpartition('-')[2] or self.name
+        """Name without time and seed, as of `<time>-pendulum`, `ant-seed=3`."""
+        match = re.fullmatch(NAME, self.name)
+        return (match and match['config']) or self.name
 
     @property
     def name(self) -> str:

@@ -43,7 +43,7 @@ def pixels(file, color, tolerance=1.5):
 
 def test_seeds_become_a_mean_with_an_interval(run, tmp_path):
     for seed, scores in enumerate([(1, 2, 3), (3, 6, 5), (5, 4, 10)]):
-        run(f'{seed}-cart', scores, seed=seed)
+        run(f'cart-s{seed}', scores, seed=seed)
     made = plot.plot(tmp_path / 'runs', tmp_path / 'curves.png')
     (summary,) = made.summaries
     assert summary[:3] == ('cart', 3, 6)
@@ -64,14 +64,14 @@ def test_several_tasks_are_strata(run, tmp_path):
     for seed, (env, score) in enumerate(
         [('A-v1', 1), ('A-v1', 1), ('B-v1', 5)]
     ):
-        run(f'{seed}-x', [score, score], seed=seed, env=env)
+        run(f'x-s{seed}', [score, score], seed=seed, env=env)
     (summary,) = plot.plot(tmp_path / 'runs', by='algorithm').summaries
     assert summary[:5] == ('algorithm=ppo', 3, 3, 3, 3)
 
 
 def test_runs_of_other_lengths_are_drawn_where_all_are(run, tmp_path):
-    run('0-cart', [1, 2, 3, 4], seed=0)
-    run('1-cart', [10, 20], seed=1, every=15)
+    run('cart-s0', [1, 2, 3, 4], seed=0)
+    run('cart-s1', [10, 20], seed=1, every=15)
     made = plot.plot([tmp_path / 'runs'])
     line = made.figure.axes[0].lines[0].get_xydata().tolist()
     # Scores of the first are 1.5 and 3 there, of the second 10, 13⅓ and 20.
@@ -84,8 +84,8 @@ def test_runs_of_other_lengths_are_drawn_where_all_are(run, tmp_path):
 
 
 def test_runs_that_share_no_steps_are_refused(run, tmp_path):
-    run('0-cart', [1], seed=0)
-    run('1-cart', [1], seed=1, every=99)
+    run('cart-s0', [1], seed=0)
+    run('cart-s1', [1], seed=1, every=99)
     with pytest.raises(
         errors.ConfigError, match='no steps in common.*--by run'
     ):
@@ -94,13 +94,15 @@ def test_runs_that_share_no_steps_are_refused(run, tmp_path):
 
 
 def test_runs_without_scores_are_left_out_and_told(run, tmp_path):
-    run('0-cart', [], [1, 2])
-    with pytest.raises(errors.ConfigError, match='0-cart has no score of eval'):
+    run('cart-s0', [], [1, 2])
+    with pytest.raises(
+        errors.ConfigError, match='cart-s0 has no score of eval'
+    ):
         plot.plot(tmp_path / 'runs')
-    run('1-cart', [1, 2], seed=1)
+    run('cart-s1', [1, 2], seed=1)
     made = plot.plot(tmp_path / 'runs')
     assert made.summaries[0].runs == 1
-    assert made.notes == ['0-cart has no score of evaluation yet']
+    assert made.notes == ['cart-s0 has no score of evaluation yet']
 
 
 def test_both_phases_of_a_run_are_lines_with_the_spread_of_one(run, tmp_path):
@@ -113,7 +115,7 @@ def test_both_phases_of_a_run_are_lines_with_the_spread_of_one(run, tmp_path):
 
 
 def test_dark_pictures_have_other_colors(run, tmp_path):
-    logdir = run('0-cart', [1, 2])
+    logdir = run('cart-s0', [1, 2])
     file = tmp_path / 'dark.png'
     plot.plot(logdir, file, theme='dark', axis='seconds')
     ground = np.array([13, 17, 23])
@@ -202,8 +204,8 @@ def test_numbers_are_short(value, expected):
 
 
 def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
-    run('0-cart', [1, -1234.5], seed=0)
-    run('1-cart', [1, -1234.5], seed=1)
+    run('cart-s0', [1, -1234.5], seed=0)
+    run('cart-s1', [1, -1234.5], seed=1)
     monkeypatch.chdir(tmp_path)
     assert plot.main(['runs']) == 0
     head, row, last = capsys.readouterr().out.splitlines()
@@ -232,7 +234,7 @@ def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
 def test_mistakes_are_a_line(
     run, tmp_path, monkeypatch, capsys, arguments, message
 ):
-    run('0-cart', [1, 2])
+    run('cart-s0', [1, 2])
     monkeypatch.chdir(tmp_path)
     assert plot.main(arguments) == 1
     problems = capsys.readouterr().err

@@ -25,18 +25,39 @@ def labels(runs, by='config'):
 
 def test_seeds_of_a_config_are_a_group():
     runs = [
-        make('1-cart', seed=0),
-        make('2-cart', seed=1, num_workers=2),  # Which changes no result.
-        make('3-pole', env='Pendulum-v1'),
+        make('20261119T120001-cart', seed=0),
+        make(
+            '20261119T120002-cart', seed=1, num_workers=2
+        ),  # Which changes no result.
+        make('20261119T120003-pole', env='Pendulum-v1'),
     ]
-    assert labels(runs) == {'cart': ['1-cart', '2-cart'], 'pole': ['3-pole']}
+    assert labels(runs) == {
+        'cart': ['20261119T120001-cart', '20261119T120002-cart'],
+        'pole': ['20261119T120003-pole'],
+    }
+
+
+@pytest.mark.parametrize(
+    'name, config',
+    [
+        ('20261119T120001-Ant-v5-ppo', 'Ant-v5-ppo'),
+        ('20261119T120001-ant-seed3', 'ant'),
+        ('ant_s3', 'ant'),
+        ('lr=0.1-seed=12', 'lr=0.1'),
+        ('classes3', 'classes3'),
+        ('seed3', 'seed3'),
+        ('ant', 'ant'),
+    ],
+)
+def test_names_tell_the_config(name, config):
+    assert make(name).config == config
 
 
 def test_groups_of_a_config_are_called_by_what_differs():
     runs = [
-        make('1-cart', steps=20_000, seed=1),
-        make('2-cart', seed=2),
-        make('3-pole', env='Pendulum-v1'),
+        make('20261119T120001-cart', steps=20_000, seed=1),
+        make('20261119T120002-cart', seed=2),
+        make('20261119T120003-pole', env='Pendulum-v1'),
     ]
     assert list(labels(runs)) == ['cart steps=10', 'cart steps=20_000', 'pole']
     # The name of the config says nothing where all have it.
@@ -44,8 +65,10 @@ def test_groups_of_a_config_are_called_by_what_differs():
 
 
 def test_runs_of_equal_settings_and_other_configs_are_a_group():
-    runs = [make('1-cart'), make('2-mine', seed=1)]
-    assert labels(runs) == {'ppo on CartPole-v1': ['1-cart', '2-mine']}
+    runs = [make('20261119T120001-cart'), make('mine-seed=2', seed=1)]
+    assert labels(runs) == {
+        'ppo on CartPole-v1': ['20261119T120001-cart', 'mine-seed=2']
+    }
 
 
 def test_groups_can_be_made_by_other_things():
