@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.scripts.check import check as check
     from agents.scripts.evaluate import evaluate as evaluate
     from agents.scripts.load import load as load
+    from agents.scripts.plot import plot as plot
     from agents.scripts.training import train as train
 else:
     __getattr__, __dir__ = lazy.exports(
@@ -35,6 +36,7 @@ else:
             'load': 'scripts.load',
             'check': 'scripts.check',
             'evaluate': 'scripts.evaluate',
+            'plot': 'scripts.plot',
             'configs': 'scripts.configs',
             'callbacks': 'scripts.callbacks',
             'tools': 'tools',
