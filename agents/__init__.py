@@ -19,6 +19,7 @@ __getattr__, __dir__ = lazy.exports(
         'train': 'scripts.training',
         'load': 'scripts.load',
         'check': 'scripts.check',
+        'export': 'scripts.export',
         'configs': 'scripts.configs',
         'tools': 'tools',
         'parts': 'parts',
