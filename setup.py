@@ -25,6 +25,9 @@ setuptools.setup(
     long_description_content_type='text/markdown',
     license='Apache-2.0',
     packages=setuptools.find_packages(include=['agents', 'agents.*']),
+    entry_points={
+        'console_scripts': ['agents = agents.scripts.command:main']
+    },
     package_data={'agents': ['py.typed']},
     python_requires='>=3.10',
     install_requires=[
@@ -37,6 +40,7 @@ setuptools.setup(
         'cloudpickle>=3,<4',  # Sends constructors of environments to workers.
         'imageio-ffmpeg>=0.5,<1',  # Brings the encoder for videos.
         'matplotlib>=3.8,<4',  # Draws learning curves.
+        'rich>=13.7,<16',  # Shows on a terminal how a training goes on.
     ],
     extras_require={
         'mujoco': MUJOCO,

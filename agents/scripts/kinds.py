@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.algorithms import sizes
-from agents.parts import encodings
+
+# Names that `encodings.py` knows, which takes long to import.
+PRESETS = 'atari', 'small'
 
 # How long a list may be. It may come from a stranger, and so may numbers that
 # become memory, for which there are limits below.
@@ -170,7 +172,7 @@ UNITS = Kind(int, least=1, most=65_536)
 LAYERS = Kind(int, least=1, most=65_536, is_list=True)
 UNITS_OR_NONE = Kind(int, least=1, most=65_536, or_none=True)
 CONVOLUTIONS = ConvolutionsKind(
-    str, least=1, most=1024, choices=tuple(encodings.PRESETS), or_none=True
+    str, least=1, most=1024, choices=PRESETS, or_none=True
 )
 ROWS = Kind(int, least=1, most=sizes.MAX_ROWS)
 FLAG = Kind(bool)

@@ -1,6 +1,6 @@
 """Makes videos of a trained policy, and a plot of how it learnt.
 
-python -m agents.scripts.visualize --logdir logdir/<timestamp>-<config>
+agents visualize --logdir logdir/ant
 """
 
 import argparse
@@ -22,7 +22,8 @@ import numpy as np
 
 from agents.scripts import (
     config_file,
-    config_names,
+    console,
+    experiments,
     interrupts,
     options,
     overrides,
@@ -46,11 +47,12 @@ def visualize(
     outdir: str | pathlib.Path,
     num_agents: int = 1,
     num_episodes: int = 1,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
     config: AttrDict | None = None,
     env_processes: bool = True,
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
+    say: console.Console | None = None,
 ) -> list[pathlib.Path]:
     """Write videos of episodes of the most probable actions, and a plot.
 
@@ -59,11 +61,13 @@ def visualize(
         outdir: Directory for the files.
         num_agents: Number of environments that are played at the same time.
         num_episodes: Number of episodes of each.
-        checkpoint: Training step of a checkpoint, by default the last.
+        checkpoint: Training step of a checkpoint or `best`, by default the
+            last.
         config: The configuration, where functions of it were not saved.
         env_processes: Whether environments have processes of their own.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
+        say: Where to tell of the files, by default on the terminal.
 
     Returns:
         The files.
@@ -77,6 +81,7 @@ def visualize(
             f'num_episodes={num_episodes}.'
         )
     signals = signals or interrupts.Interrupts()
+    say = say or console.on_terminal()
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
     with files.telling(outdir):
@@ -84,7 +89,7 @@ def visualize(
     files.clear_up(outdir)
     plot(logdir, outdir / CURVE)
     made = [shown / CURVE]
-    print(made[0], flush=True)
+    say.print(f'{made[0]}')
     with playing.opened(
         logdir,
         config,
@@ -99,7 +104,7 @@ def visualize(
             batch_env, policy, outdir, num_episodes, signals
         ):
             made.append(shown / file.name)
-            print(f'{made[-1]}  score {score:.1f}')
+            say.print(f'{made[-1]}  score {score:.1f}')
     return made
 
 
@@ -282,9 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
 
     def command(signals: interrupts.Interrupts) -> None:
-        config = (
-            config_names.find_config(given.config)() if given.config else None
-        )
+        config = experiments.find_for_run(given.logdir, given.config, given.env)
         visualize(
             given.logdir,
             given.outdir or given.logdir,
@@ -295,34 +298,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.env_processes,
             given.set,
             signals,
+            console.on_terminal(not given.quiet),
         )
 
-    return playing.run(command)
+    return playing.run(command, given.quiet)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents visualize',
         description='Make videos of a trained policy and plot how it learnt.',
+        examples=[
+            'agents visualize --logdir logdir/ant',
+            'agents visualize --logdir logdir/ant --checkpoint=best '
+            '--num_episodes=3 --outdir=videos',
+            'agents visualize --logdir logdir/maze --env=my_maze.py:make_maze',
+        ],
     )
-    parser.add_argument('--logdir', required=True, help='directory of the run')
-    parser.add_argument('--outdir', help='directory for the files (the logdir)')
+    parser.add_run()
     parser.add_argument(
-        '--checkpoint',
+        '--outdir',
+        metavar='DIRECTORY',
+        help='directory for the files (the logdir)',
+    )
+    parser.add_argument(
+        '--num_agents',
         type=int,
-        help='training step of a checkpoint (the last)',
+        default=1,
+        metavar='N',
+        help='environments (1)',
     )
     parser.add_argument(
-        '--config', help='where the run needs functions that were not saved'
+        '--num_episodes',
+        type=int,
+        default=1,
+        metavar='N',
+        help='episodes of each (1)',
     )
+    parser.add_functions()
     parser.add_set()
-    parser.add_argument(
-        '--num_agents', type=int, default=1, help='environments (1)'
-    )
-    parser.add_argument(
-        '--num_episodes', type=int, default=1, help='episodes of each (1)'
-    )
-    parser.add_env_processes()
+    parser.add_env_processes(True)
+    parser.add_quiet()
     return parser.parse(arguments)
 
 
