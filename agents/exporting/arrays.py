@@ -35,8 +35,8 @@ def write(
     observ_space: gym.Space,
     described: dict[str, Any],
     path: pathlib.Path,
-) -> None:
-    """Write a policy to a file.
+) -> dict[str, Any]:
+    """Write a policy to a file; returns all that is told about it there.
 
     Args:
         policy: The policy.
@@ -46,10 +46,12 @@ def write(
     """
     writer = _Writer()
     network = writer.translate(policy, observ_space, described['inputs'])
-    text = json.dumps({**described, 'network': network}, allow_nan=False)
+    described = {**described, 'batch': None, 'network': network}
+    text = json.dumps(described, allow_nan=False)
     data = io.BytesIO()
     np.savez(data, policy=np.array(text), **writer.arrays)  # type: ignore[arg-type]
     path.write_bytes(data.getvalue())
+    return described
 
 
 def write_runner(directory: pathlib.Path) -> pathlib.Path:

@@ -1,6 +1,5 @@
 """Policies for LiteRT, which was called TensorFlow Lite."""
 
-import json
 import pathlib
 from typing import Any
 
@@ -10,7 +9,6 @@ from agents.exporting.function import Function
 from agents.exporting.quiet import quietly
 from agents.tools import errors
 from agents.tools.graph.backend import tf
-from agents.tools.runs import files
 
 
 def write(function: Function, path: pathlib.Path) -> None:
@@ -27,15 +25,6 @@ def write(function: Function, path: pathlib.Path) -> None:
             f'{str(error).strip().splitlines()[-1]}'
         ) from error
     path.write_bytes(data)
-
-
-def write_description(function: Function, path: pathlib.Path) -> None:
-    """Write what goes in and comes out to a file of its own.
-
-    That of LiteRT has no place for it.
-    """
-    text = json.dumps(function.described, indent=2, allow_nan=False)
-    files.write(path, f'{text}\n'.encode())
 
 
 class Session:
