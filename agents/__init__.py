@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.scripts import configs as configs
     from agents.scripts.check import check as check
     from agents.scripts.evaluate import evaluate as evaluate
+    from agents.scripts.export import export as export
     from agents.scripts.load import load as load
     from agents.scripts.plot import plot as plot
     from agents.scripts.training import train as train
@@ -37,6 +38,7 @@ else:
             'check': 'scripts.check',
             'evaluate': 'scripts.evaluate',
             'plot': 'scripts.plot',
+            'export': 'scripts.export',
             'configs': 'scripts.configs',
             'callbacks': 'scripts.callbacks',
             'tools': 'tools',

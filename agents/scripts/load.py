@@ -153,6 +153,11 @@ class LoadedPolicy:
         masked = choices.has_mask(observ_space, self.action_space)
         self._watch = choices.Watch(self.action_space) if masked else None
 
+    @property
+    def policy(self) -> policy.Policy:
+        """What chooses the actions, as algorithms have it."""
+        return self._policy
+
     def reset(self, mask: np.ndarray | None = None) -> None:
         """Tell that episodes begin, of all agents or where a mask is true."""
         self._begins |= True if mask is None else np.asarray(mask, bool)
