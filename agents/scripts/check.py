@@ -43,7 +43,7 @@ from agents.scripts import (
 from agents.tools import choices, cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import inspection, random_actions
-from agents.tools.envs.inspection import Breach, Report
+from agents.tools.envs.inspection_report import Breach, Report
 from agents.tools.envs.ranges import Range
 
 # Where lines are broken, if it is no terminal that they are shown on.
