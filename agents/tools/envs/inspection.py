@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import errors, spaces
+from agents.tools import choices, errors, spaces
 from agents.tools.envs import comparison, contract, random_actions
 from agents.tools.envs.contract import Complaint
 from agents.tools.envs.inspection_report import Breaches, Report
@@ -97,6 +97,8 @@ class _Inspection:
         self._score = 0.0
         self._last: tuple[Any, Any] | None = None
         self._first: Any = None
+        # Whether the info of the first state had a mask of the actions.
+        self._tells_mask: bool | None = None
 
     def warn(self, message: Any, *_: Any, **__: Any) -> None:
         """Keep what somebody warns of."""
@@ -123,9 +125,7 @@ class _Inspection:
             return False
         self._require_render_modes()
         self._contract = contract.Contract(self._env)
-        self._actions = random_actions.RandomActions(
-            self._env.action_space, self._seed
-        )
+        self._actions = random_actions.RandomActions(self._env, self._seed)
         self.report.observ = [
             Range(leaf.shape or ())
             for leaf in spaces.leaves(self._env.observation_space)
@@ -288,12 +288,27 @@ class _Inspection:
 
     def _sample(self, observ: Any, info: Any) -> Any:
         space = self._env.action_space
+        if self._actions.are_masked_by_info:
+            self._require_mask_always(info)
         try:
             action = self._actions.sample(observ, info)
         except errors.EnvError as error:
             self._breaches.note('mask', f'{error}')
-            action = self._actions.sample(None, None)
+            action = self._actions.sample_any()
         return random_actions.as_given(space, action)
+
+    def _require_mask_always(self, info: Any) -> None:
+        """Complain of a mask that is told of some states only."""
+        tells = isinstance(info, dict) and choices.KEY in info
+        method = 'step' if self._breaches.step else 'reset'
+        if self._tells_mask is None:
+            self._tells_mask = tells
+        elif tells and not self._tells_mask:
+            self._breaches.note('mask', choices.describe_late(method))
+        elif self._tells_mask and not tells:
+            source = f'info[{choices.KEY!r}]'
+            text = choices.describe_missing(source, method)
+            self._breaches.note('mask', text)
 
     def _judge(self, complaints: Iterable[Complaint]) -> bool:
         """Note complaints; returns whether nothing can be made of a result."""
