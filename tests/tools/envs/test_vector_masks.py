@@ -196,6 +196,19 @@ class WithMethod(FixedVector):
         return self.told
 
 
+def test_no_mask_is_needed_where_steps_are_lost():
+    info = {
+        'action_mask': np.ones((2, 5), np.int8),
+        '_action_mask': np.array([True, False]),
+        LOST: np.array([False, True]),
+    }
+    batch = batch_of(
+        lambda: FixedVector({}, info, FIRST, actions=MULTI), action_masks=True
+    )
+    masks = step(batch)['observ']['action_mask']
+    assert masks.tolist() == [[1] * 5, [0] * 5]
+
+
 def test_masks_by_a_method_of_the_vector():
     vector = WithMethod(actions=MULTI)
     vector.told = [[1, 0, 1, 1, 0], [0, 1, 0, 0, 1]]
