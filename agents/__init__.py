@@ -11,7 +11,9 @@ TensorFlow graph.
 
 from typing import TYPE_CHECKING
 
-from agents import lazy
+from agents import lazy, systems
+
+systems.require_supported()
 
 __version__ = '0.1.0'
 
