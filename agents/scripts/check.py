@@ -449,8 +449,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
 
         def progress(step: int) -> None:
+            share = step / given.steps
+            text = f'step {step:,} of {given.steps:,}'
+            view = console.View('checking', text, share)
             if not given.quiet:
-                terminal.live('env', f'step {step:,} of {given.steps:,}')
+                terminal.show(lambda: view)
 
         try:
             config, train = _find(given)
@@ -464,6 +467,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             console.complain(str(error))
             return 2
+        terminal.close()
         for line in found.lines(terminal.width, given.quiet):
             terminal.print(errors.escape(line))
     return 1 if found.breaches else 0
