@@ -22,7 +22,6 @@ NATIVE = 'env', (env_setup.NATIVE,)
 SIZES = {
     'algorithm': ALWAYS,
     'network': ALWAYS,
-    'num_agents': ALWAYS,
     'update_every': ALWAYS,
     'normalize_observ': ALWAYS,
     'policy_layers': ALWAYS,
@@ -34,7 +33,6 @@ SIZES = {
     'rewards': ALWAYS,
     'discriminator_layers': ('rewards', ('airl', 'gail', 'log')),
     'env': NATIVE,
-    'eval_episodes': NATIVE,
 }
 
 # Limit for files that may come from strangers.

@@ -9,6 +9,7 @@ from collections.abc import (
     Callable,
     Generator,
     Iterator,
+    Mapping,
 )
 from typing import TYPE_CHECKING, Any
 
@@ -212,18 +213,52 @@ def _restore(
     ranks: World,
 ) -> Any:
     """Make the saver of a run, and set all to the last checkpoint."""
-    variables = {**graph.variables, 'step': loop.step}
     saver = utility.define_shared_saver(
-        variables,
-        graph.of_agents,
+        graph,
+        loop.step,
         logdir,
         config.keep_checkpoints,
         ranks,
         lambda: agreement.require_same_weights(ranks, graph.learnt()),
     )
     restored = saver.restore(warn=lambda text: status.say('checkpoint', text))
-    _require_place(loop, restored, status.phases)
+    if restored is not None:
+        _find_place(loop, restored, status.phases)
+    if restored is not None and saver.anew:
+        _begin_anew(graph, loop, saver.anew, config, status)
     return saver
+
+
+def _begin_anew(
+    graph: utility.SimulationGraph,
+    loop: 'Loop',
+    anew: Mapping[str, int],
+    config: AttrDict,
+    status: Status,
+) -> None:
+    """Go on with another number of agents.
+
+    Args:
+        graph: What was restored but for its agents.
+        loop: The loop.
+        anew: What was not, see `agents.tools.runs.saver`.
+        config: Settings.
+        status: Where to tell what is going on.
+    """
+    before = {
+        'eval_episodes' if name.startswith('eval_env/') else 'num_agents': count
+        for name, count in anew.items()
+    }
+    for key, count in before.items():
+        status.say(
+            'checkpoint',
+            f'was saved with {key}={count}, and goes on with {config[key]}; '
+            'their episodes begin anew',
+        )
+    if 'num_agents' in before:
+        graph.count_on(loop.clock() // status.phases.rollout)
+        if graph.batch_envs['train'].native:  # Others always begin anew.
+            graph.restart()
 
 
 def _run(
@@ -364,11 +399,16 @@ def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
             )
 
 
-def _require_place(
-    loop: 'Loop', restored: int | None, phases: plan.Plan
-) -> None:
-    """Keep the training step where the phases have changed their sizes."""
-    if restored is not None and loop.clock() != restored:
+def _find_place(loop: 'Loop', restored: int, phases: plan.Plan) -> None:
+    """Keep the training step where the phases have changed their sizes.
+
+    The step over all phases then is another: where a rollout begins, which is
+    the next multiple of its size, or an evaluation.
+    """
+    cycle = phases.train + phases.evaluation
+    position = int(loop.step) % cycle
+    begins = position <= phases.train and not position % phases.rollout
+    if not begins or loop.clock() != restored:
         cycles, within = divmod(restored, phases.train)
-        whole = cycles * (phases.train + phases.evaluation)
-        loop.step.assign(whole + within)
+        within += -within % phases.rollout
+        loop.step.assign(cycles * cycle + within)
