@@ -71,7 +71,8 @@ def train(
     ranks = world.connect()
     require_valid(config, ranks.size)
     began = time.perf_counter() if began is None else began
-    phases = plan.make(config, env_setup.is_native(config))
+    begun = ranks.share(utility.last_checkpoint(logdir) or 0)
+    phases = plan.make(config, env_setup.is_native(config), begun)
     signals = signals or interrupts.Interrupts(ranks=ranks)
     shown = say if say and ranks.is_first else console.silent()
     status = Status(shown, signals, phases)
