@@ -35,6 +35,10 @@ SIZES = {
     'env': NATIVE,
 }
 
+# A setting that is the caller's in any case: it names code, and nothing that
+# was learnt depends on it.
+CALLBACKS = 'callbacks'
+
 # Limit for files that may come from strangers.
 MAX_BYTES = 50_000
 
@@ -96,7 +100,8 @@ def restore_config(
 
     Functions, which are not saved, are taken from the configuration. Other
     names of code, such as of a module to be imported, count only where the
-    configuration has the same, since a file may come from a stranger.
+    configuration has the same, since a file may come from a stranger. Callbacks
+    are those of the configuration.
 
     Args:
         config: The configuration, or None for the defaults.
@@ -116,6 +121,8 @@ def restore_config(
     given = overrides.apply(config, changes)
     values = {}
     for key, value in saved.items():
+        if key == CALLBACKS:
+            continue
         own = plain_yaml.simplify(given[key])
         has_function = plain_yaml.names_function(value)
         if not has_function:

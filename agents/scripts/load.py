@@ -22,6 +22,7 @@ def load(
     config: AttrDict | None = None,
     checkpoint: int | str | None = None,
     num_agents: int | None = None,
+    seed: int | None = None,
 ) -> 'LoadedPolicy':
     """Load the policy of a run.
 
@@ -45,6 +46,7 @@ def load(
             the highest score of an evaluation; by default the last.
         num_agents: How many observations there are in a batch; by default they
             come one at a time.
+        seed: Seed for actions that are sampled, by default that of the run.
     """
     directory = pathlib.Path(directory)
     saved = config_file.restore_config(
@@ -59,8 +61,9 @@ def load(
     loaded = policy.define(
         made.policy, observ_space, action_space, saved, encoder=made.encoder
     )
-    _define_saver(loaded, directory).restore(step)
-    return LoadedPolicy(loaded, observ_space, saved.seed, num_agents)
+    step = _define_saver(loaded, directory).restore(step)
+    seed = saved.seed if seed is None else seed
+    return LoadedPolicy(loaded, observ_space, seed, num_agents, step)
 
 
 def _require_fit(
@@ -112,11 +115,17 @@ class LoadedPolicy:
     observations is a Dict that has them as `action_mask`. Such an observation
     can be given, or else that of the environment and the mask beside it.
 
+    Attributes:
+        observation_space: Space of the observations.
+        action_space: Space of the actions.
+        checkpoint: Training step that the policy is from.
+
     Args:
         policy: The policy.
         observ_space: Space of the observations.
         seed: Seed for actions that are sampled.
         num_agents: Number of observations in a batch, or None for no batch.
+        checkpoint: Training step that the policy is from.
     """
 
     def __init__(
@@ -125,7 +134,9 @@ class LoadedPolicy:
         observ_space: gym.Space,
         seed: int = 0,
         num_agents: int | None = None,
+        checkpoint: int | None = None,
     ):
+        self.checkpoint = checkpoint
         self.observation_space = observ_space
         self.action_space = policy.action_space
         self._policy = policy
@@ -141,6 +152,11 @@ class LoadedPolicy:
         self._begins = np.ones(self._count, bool)
         masked = choices.has_mask(observ_space, self.action_space)
         self._watch = choices.Watch(self.action_space) if masked else None
+
+    @property
+    def policy(self) -> policy.Policy:
+        """What chooses the actions, as algorithms have it."""
+        return self._policy
 
     def reset(self, mask: np.ndarray | None = None) -> None:
         """Tell that episodes begin, of all agents or where a mask is true."""

@@ -54,6 +54,13 @@ class Status:
             f'complete at step {step:,}; --set steps=<more> goes on from there',
         )
 
+    def end_early(self, step: int, callback: str) -> None:
+        """Tell that a callback has ended the training."""
+        self.say(
+            'train',
+            f'ended at step {step:,} by {callback}; resumed, it goes on',
+        )
+
     @contextlib.contextmanager
     def during(self, activity: str) -> Iterator[None]:
         """Tell what the loop does within this context, if it takes long."""

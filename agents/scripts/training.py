@@ -10,6 +10,7 @@ from collections.abc import (
     Generator,
     Iterator,
     Mapping,
+    Sequence,
 )
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from agents.algorithms import sizes
 from agents.scripts import (
     agreement,
     batches,
+    calling,
     checks,
     config_file,
     console,
@@ -37,6 +39,7 @@ from agents.tools.runs import checkpoints
 from agents.tools.world import World
 
 if TYPE_CHECKING:  # These import TensorFlow.
+    from agents.scripts.callbacks import Callback
     from agents.tools.runs.loop import Loop, Score
 
 # Share of the time that histograms may take, and that checkpoints may take.
@@ -50,8 +53,16 @@ def train(
     say: console.Console | None = None,
     signals: interrupts.Interrupts | None = None,
     began: float | None = None,
+    callbacks: 'Sequence[Callback | str]' = (),
 ) -> 'Training':
     """Train and evaluate in turn.
+
+        agents.train(config, 'runs/pendulum').run()
+
+    trains to the end. To see how it goes, iterate over it instead:
+
+        for score in agents.train(config, 'runs/pendulum'):
+            print(score.report.phase, score.report.step, score)
 
     Args:
         config: Settings, from a function of `agents.scripts.configs`.
@@ -62,11 +73,13 @@ def train(
         say: Where to tell what is going on, by default nowhere.
         signals: Where signals are heard, by default nowhere.
         began: Time at which the run began, by `time.perf_counter`.
+        callbacks: Functions that are called with every report, after those of
+            the setting of this name, see `agents.callbacks`.
 
     Returns:
         Iterator of mean scores of the episodes since the last report, of
         training and of evaluation in turn. Each is a float that has a
-        `report`. The training takes place while it is iterated over.
+        `report`. The training takes place while it is iterated over or run.
     """
     ranks = world.connect()
     require_valid(config, ranks.size)
@@ -76,30 +89,81 @@ def train(
     signals = signals or interrupts.Interrupts(ranks=ranks)
     shown = say if say and ranks.is_first else console.silent()
     status = Status(shown, signals, phases)
-    return Training(_train(config, logdir, env_processes, status, began, ranks))
+    called = calling.Calling(
+        calling.find([*config.callbacks, *callbacks]), ranks
+    )
+    scores = _train(config, logdir, env_processes, status, began, ranks, called)
+    return Training(scores, logdir)
 
 
 class Training(Iterator['Score']):
-    """Trains while it is iterated over."""
+    """Trains while it is iterated over, or run.
 
-    def __init__(self, scores: Generator['Score', None, None]):
+    Args:
+        scores: Trains while it is iterated over.
+        logdir: Directory of the run.
+    """
+
+    def __init__(
+        self,
+        scores: Generator['Score', None, None],
+        logdir: str | pathlib.Path | None = None,
+    ):
         self._scores = scores
-        self._used = False
+        self._logdir = logdir
+        self._begun = self._over = False
+        self._last: Score | None = None
+
+    def run(self) -> 'Score | None':
+        """Train to the end.
+
+        Returns:
+            The score of the last evaluation, a float that has a `report`; None
+            if there was nothing left to do.
+        """
+        last = None
+        with contextlib.closing(self):
+            for score in self:
+                if score.report.phase == 'eval':
+                    last = score
+        return last
 
     def __next__(self) -> 'Score':
-        self._used = True
-        return next(self._scores)
+        self._begun = True
+        try:
+            self._last = next(self._scores)
+        except BaseException:
+            self._over = True
+            raise
+        return self._last
 
     def close(self) -> None:
         """Save what has been learnt, and end the training."""
-        self._used = True
+        self._begun = self._over = True
         self._scores.close()
 
+    def __repr__(self) -> str:
+        name = (
+            f'Training in {str(self._logdir)!r}'
+            if self._logdir
+            else ('Training that writes nothing')
+        )
+        if not self._begun:
+            return (
+                f'<{name}, not begun: call its run(), or iterate over it to '
+                'see the scores>'
+            )
+        where = 'at its beginning'
+        if self._last is not None:
+            where = f'at step {self._last.report.step:,}'
+        return f'<{name}, {"ended" if self._over else "under way"} {where}>'
+
     def __del__(self) -> None:
-        if not self._used:
+        if not self._begun:
             warnings.warn(
-                'Nothing was trained, as nobody asked for the scores; write '
-                '`for score in agents.train(...)`.',
+                'Nothing was trained, as nobody asked for it; write '
+                '`agents.train(...).run()`, or `for score in '
+                'agents.train(...)` to see the scores.',
                 stacklevel=2,
             )
 
@@ -120,6 +184,7 @@ def _train(
     status: Status,
     began: float,
     ranks: World,
+    called: calling.Calling,
 ) -> Generator['Score', None, None]:
     phases = status.phases
     status.say('plan', plan.describe(config, phases, ranks.size))
@@ -167,7 +232,9 @@ def _train(
                     utility.define_records(logdir, loop.clock(), columns)
                 )
 
-        loop = _define_loop(graph, config, status, restarts, began, keep, ranks)
+        loop = _define_loop(
+            graph, config, status, restarts, began, keep, ranks, called
+        )
         if logdir:
             _require_same_spaces(envs[0], logdir)
         saver = (
@@ -184,7 +251,7 @@ def _train(
         if not (loop.clock() and envs[0].native):
             graph.restart()
         status.begin(loop.clock())
-        yield from _run(loop, saver, status, envs[0].native, ranks)
+        yield from _run(loop, saver, status, envs[0].native, ranks, called)
 
 
 def _take_directory(
@@ -263,7 +330,12 @@ def _begin_anew(
 
 
 def _run(
-    loop: 'Loop', saver: Any, status: Status, native: bool, ranks: World
+    loop: 'Loop',
+    saver: Any,
+    status: Status,
+    native: bool,
+    ranks: World,
+    called: calling.Calling,
 ) -> Generator['Score', None, None]:
     """Run the loop; however that ends, what has been learnt is saved.
 
@@ -275,13 +347,19 @@ def _run(
             when something failed, so that the last checkpoint has to do.
         ranks: Those that run it. When something failed, others may have gone
             on as well, and when one was interrupted alone.
+        called: Calls callbacks, after whose errors nobody has gone on.
     """
     failure: BaseException | None = None
     alone = ranks.size == 1
     try:
         for score in loop.run(saver, status.phases.last_step):
             status.report(score.report)
+            if called.failure is not None:
+                raise called.failure
             yield score
+            if called.stopped_by is not None:
+                status.end_early(loop.clock(), called.stopped_by)
+                return
     except (errors.Cancelled, GeneratorExit):
         raise
     except BaseException as error:
@@ -292,7 +370,8 @@ def _run(
     finally:
         status.signals.disarm()
         try:
-            resumable = not failure or (alone and not native)
+            agreed = not failure or failure is called.failure
+            resumable = agreed or (alone and not native)
             if saver and loop.clock() and resumable:
                 loop.save(saver)
                 _tell_best(saver, status)
@@ -321,6 +400,7 @@ def _define_loop(
     began: float,
     keep: Callable[[], None],
     ranks: World,
+    called: calling.Calling,
 ) -> 'Loop':
     """Make the loop; `keep` is called when something has been done."""
 
@@ -345,6 +425,7 @@ def _define_loop(
         began=began,
         share=REPORTING_SHARE,
         decide=ranks.share,
+        complete=called.complete,
     )
     loop.add_phase(
         'train',

@@ -1,10 +1,8 @@
 """What the scripts share: from a configuration to a graph and to files."""
 
-import argparse
 import contextlib
 import numbers
 import pathlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +78,7 @@ def define_native_batch_envs(
 
     env = env_setup.native(config)
     use_threads(config, env.observation_space, ranks)
-    speaking = mpi.define(ranks)
-    limit = min(config.max_length, env.max_length or config.max_length)
+    speaking, limit = mpi.define(ranks), _native_limit(env, config)
     return [
         NativeBatchEnv(env, count, limit, config.seed, purpose, speaking)
         for purpose, count in (
@@ -89,6 +86,23 @@ def define_native_batch_envs(
             ('eval', config.eval_episodes),
         )
     ]
+
+
+def define_native_steps(config: AttrDict, num_agents: int) -> Any:
+    """Make a native environment to be played with from Python."""
+    from agents.environments.native_batch_env import NativeBatchEnv
+    from agents.environments.native_steps import NativeSteps
+
+    env = env_setup.native(config)
+    limit = _native_limit(env, config)
+    return NativeSteps(
+        NativeBatchEnv(env, num_agents, limit, config.seed, 'play')
+    )
+
+
+def _native_limit(env: Any, config: AttrDict) -> int:
+    """The length at which episodes are cut off."""
+    return min(config.max_length, env.max_length or config.max_length)
 
 
 def define_simulation_graph(
@@ -382,17 +396,6 @@ def last_checkpoint(logdir: Path | None) -> int | None:
         return None
     steps = checkpoints.steps(pathlib.Path(logdir) / CHECKPOINTS)
     return steps[-1] if steps else None
-
-
-def parse_checkpoint(text: str) -> int | str:
-    """What an option `--checkpoint` stands for: a step, or the best."""
-    if text == checkpoints.BEST:
-        return text
-    if not re.fullmatch('[0-9]{1,18}', text):
-        raise argparse.ArgumentTypeError(
-            f'expected a training step or {checkpoints.BEST}, not {text!r}'
-        )
-    return int(text)
 
 
 def find_checkpoint(

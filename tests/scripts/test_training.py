@@ -548,10 +548,34 @@ def test_run_that_does_not_fit_says_which_setting(tiny, tmp_path):
 
 
 def test_training_that_nobody_iterates_over_warns(tiny, tmp_path):
-    with pytest.warns(UserWarning, match='write `for score in agents.train'):
+    with pytest.warns(
+        UserWarning, match=r'write `agents.train\(...\).run\(\)`'
+    ):
         train(tiny(), tmp_path / 'run')
         gc.collect()
     assert not (tmp_path / 'run').exists()
+
+
+def test_training_is_run_to_its_end(tiny, tmp_path):
+    training = train(tiny(), tmp_path / 'run', env_processes=False)
+    name = f'Training in {str(tmp_path / "run")!r}'
+    assert repr(training) == (
+        f'<{name}, not begun: call its run(), or iterate over it to see the '
+        'scores>'
+    )
+    next(training)
+    assert repr(training) == f'<{name}, under way at step 20>'
+    last = training.run()
+    assert last.report[:2] == ('eval', 40)
+    assert repr(training) == f'<{name}, ended at step 40>'
+    assert utility.last_checkpoint(tmp_path / 'run') == 40
+    assert training.run() is None
+    again = train(tiny(), tmp_path / 'run', env_processes=False)
+    assert again.run() is None
+    assert 'ended at its beginning' in repr(again)
+    silent = train(tiny(), env_processes=False)
+    assert repr(silent).startswith('<Training that writes nothing, not begun')
+    silent.run()
 
 
 def test_mistake_is_raised_by_the_call(tiny, tmp_path):

@@ -99,6 +99,7 @@ class Loop:
         share: Share of the time that summaries may take, and that checkpoints
             may take; by default no limit.
         decide: Returns what all ranks do, given what this one would.
+        complete: Called with every report; returns the one that is recorded.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Loop:
         began: float | None = None,
         share: float = 1.0,
         decide: Callable[[bool], bool] = bool,
+        complete: Callable[[Report], Report] | None = None,
     ):
         if step is None:
             step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -118,6 +120,7 @@ class Loop:
         self._progress = progress
         self._during = during
         self._decide = decide
+        self._complete = complete
         self._began = time.perf_counter() if began is None else began
         self._phases: list[Phase] = []
         self._tallies: dict[str, _Tally] = {}
@@ -200,6 +203,8 @@ class Loop:
                 self._progress(phase.name, self.clock())
             if _is_due(phase.report_every, before, after):
                 report = self._make_report(phase, tally)
+                if self._complete:
+                    report = self._complete(report)
                 self._tallies[phase.name] = _Tally(compiled=True)
                 if phase.checkpoint_every:
                     self._scored = int(self.step), report.score

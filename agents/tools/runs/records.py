@@ -29,6 +29,8 @@ class Records:
             rows that were cut short. A table from before there were all of
             `progress.COLUMNS` gets those that it lacks, at its end.
         columns: Further columns that a table gets in the same way.
+
+    A metric that no report had before becomes a column of the whole table.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class Records:
     ):
         self._directory = pathlib.Path(directory)
         self._path = self._directory / progress.FILE
-        self._columns = *progress.COLUMNS, *columns
+        self._columns = [*progress.COLUMNS, *columns]
         self._names: list[str] = []
         self._writers: dict[str, Any] = {}
         if os.path.lexists(self._path):
@@ -52,6 +54,10 @@ class Records:
         if not self._names:
             self._names = [*progress.COLUMNS, *report.metrics]
             files.write(self._path, progress.encode([self._names]))
+        new = [name for name in report.metrics if name not in self._names]
+        if new:
+            self._columns += new
+            self._keep_until(report.step)
         cells = [_format(row.get(name, '')) for name in self._names]
         files.append(self._path, progress.encode([cells]))
         scalars = [
@@ -114,6 +120,7 @@ class Records:
 
     def _keep_until(self, step: int) -> None:
         """Keep the rows of the table until a step, with all columns."""
+        self._names = []
         with files.replacing(self._path) as file:
             for row in progress.read(self._directory):
                 if not self._names:
