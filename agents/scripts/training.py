@@ -19,6 +19,7 @@ from agents.algorithms import sizes
 from agents.scripts import (
     agreement,
     batches,
+    beginning,
     calling,
     checks,
     config_file,
@@ -54,6 +55,7 @@ def train(
     signals: interrupts.Interrupts | None = None,
     began: float | None = None,
     callbacks: 'Sequence[Callback | str]' = (),
+    begin_from: str | pathlib.Path | None = None,
 ) -> 'Training':
     """Train and evaluate in turn.
 
@@ -75,6 +77,9 @@ def train(
         began: Time at which the run began, by `time.perf_counter`.
         callbacks: Functions that are called with every report, after those of
             the setting of this name, see `agents.callbacks`.
+        begin_from: Directory of another run, with whose weights and statistics
+            a new one begins, as by the setting of this name. It may end with
+            `@` and a training step or `best`; by default it is the last.
 
     Returns:
         Iterator of mean scores of the episodes since the last report, of
@@ -82,6 +87,8 @@ def train(
         `report`. The training takes place while it is iterated over or run.
     """
     ranks = world.connect()
+    if begin_from is not None:
+        config = config.copy(begin_from=str(begin_from))
     require_valid(config, ranks.size)
     began = time.perf_counter() if began is None else began
     begun = ranks.share(utility.last_checkpoint(logdir) or 0)
@@ -200,6 +207,7 @@ def _train(
     with contextlib.ExitStack() as stack:
         begun = logdir is not None and _take_directory(logdir, config, stack)
         session = ranks.share(utility.last_checkpoint(logdir) or 0)
+        config, source = _find_source(config, logdir, session, status, ranks)
         envs = batches.start(
             mine, env_processes, session, status, restarts, ranks
         )
@@ -235,8 +243,8 @@ def _train(
         loop = _define_loop(
             graph, config, status, restarts, began, keep, ranks, called
         )
-        if logdir:
-            _require_same_spaces(envs[0], logdir)
+        if logdir and (logdir / utility.SPACES).exists():
+            _require_same_spaces(envs[0], logdir, 'begin a new run')
         saver = (
             _restore(graph, loop, config, status, logdir, ranks)
             if saved
@@ -244,6 +252,11 @@ def _train(
         )
         if begun:
             status.say('checkpoint', 'nothing had been saved')
+        if source:
+            otherwise = 'do not begin from it'
+            _require_same_spaces(envs[0], source.directory, otherwise)
+        if config.begin_from is not None and not session:
+            beginning.take(source, graph, config, ranks, status.say)
         if int(loop.step) >= phases.last_step:
             status.complete(loop.clock())
             _tell_best(saver, status)
@@ -270,6 +283,30 @@ def _take_directory(
         utility.require_room(logdir, sizes.count_weights(config))
         return False
     return (logdir / config_file.CONFIG_FILE).exists()
+
+
+def _find_source(
+    config: AttrDict,
+    logdir: pathlib.Path | None,
+    session: int,
+    status: Status,
+    ranks: World,
+) -> tuple[AttrDict, beginning.Source | None]:
+    """What a run begins from, and its settings, in which that is written down.
+
+    Args:
+        config: Its settings.
+        logdir: Its directory, if it has one.
+        session: Step of its own last checkpoint, from which it goes on then.
+        status: Where to tell what is going on.
+        ranks: Those that run it, of which the first alone looks for files.
+    """
+    if session:
+        return beginning.go_on(config, logdir) if logdir else config, None
+    if not ranks.is_first:
+        return config, None
+    source = beginning.find(config, lambda text: status.say('begin', text))
+    return config.copy(begin_from=source and source.name), source
 
 
 def _restore(
@@ -462,10 +499,16 @@ def _follow(
     return operate
 
 
-def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
-    """Refuse to go on in an environment of another kind."""
-    if not (pathlib.Path(logdir) / utility.SPACES).exists():
-        return
+def _require_same_spaces(
+    batch_env: Any, logdir: pathlib.Path, otherwise: str
+) -> None:
+    """Refuse to go on in an environment of another kind.
+
+    Args:
+        batch_env: The environment.
+        logdir: Directory of the run that has learnt.
+        otherwise: What to do if another environment is wanted.
+    """
     found = batch_env.observation_space, batch_env.action_space
     learnt = utility.load_spaces(logdir)
     for kind, new, old in zip(
@@ -476,8 +519,8 @@ def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
             setting = 'env' if masks[0] == masks[1] else 'action_masks'
             raise errors.ConfigError(
                 f'The environment has {kind} of {new}, where {logdir} has '
-                f'learnt with {old}. Leave {setting} as it was, or begin a new '
-                'run.'
+                f'learnt with {old}. Leave {setting} as it was, or '
+                f'{otherwise}.'
             )
 
 
