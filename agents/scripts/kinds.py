@@ -207,6 +207,7 @@ COLUMNS = Kind(
 )
 CALLBACKS = FunctionsKind(str, is_list=True, pattern=r'.+:[^\W\d]\w*')
 FILE_OR_NONE = Kind(str, or_none=True, name='the name of a file')
+RUN_OR_NONE = Kind(str, or_none=True, name='the directory of a run')
 SEED = Kind(int, least=0, most=2**32 - 1)
 ENVIRONMENT = Kind(
     str,

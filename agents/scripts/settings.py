@@ -144,6 +144,12 @@ SCHEDULE = Group(
             'Length of the training, without evaluation',
             ALL_STEPS,
         ),
+        'begin_from': Setting(
+            None,
+            kinds.RUN_OR_NONE,
+            'Directory of a run whose weights and statistics a new one begins '
+            'with; maybe @step or @best',
+        ),
         'update_every': Setting(
             256,
             kinds.ROWS,

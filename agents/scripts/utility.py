@@ -169,6 +169,8 @@ class SimulationGraph:
             rollout is left out, as checkpoints are written between them.
         of_agents: Those of the agents of this rank, and along which of their
             axes the agents are.
+        agent_axes: Names of all variables of agents, of whichever rank, and
+            along which of their axes the agents are.
         batch_envs: The environments of each phase.
 
     Args:
@@ -222,6 +224,7 @@ class SimulationGraph:
         self._evaluate = evaluate
         self.variables = self._name_variables()
         self.of_agents = self._list_of_agents()
+        self.agent_axes = self._name_agent_axes()
 
     def train(self) -> dict[str, float]:
         """Collect rollouts and learn from them; returns means for the log."""
@@ -252,6 +255,12 @@ class SimulationGraph:
         self._batch_env.reset()
         self._scores.restart()
         self.algo.restart()
+
+    def count_on(self, rollouts: int) -> None:
+        """Go on as if so many rollouts had been learnt from."""
+        for name, variable in self.variables.items():
+            if name.endswith('collector/rollouts'):
+                variable.assign(rollouts)
 
     def _call(
         self,
@@ -312,6 +321,16 @@ class SimulationGraph:
         first = [(variable, 0) for variable in tools.nested.flatten(found)]
         return [*first, (self._scores.of_agents(), 1)]
 
+    def _name_agent_axes(self) -> dict[str, int]:
+        axes = {id(variable): axis for variable, axis in self.of_agents}
+        for variable in tools.nested.flatten(self.algo.of_all_agents()):
+            axes[id(variable)] = 0
+        return {
+            name: axes[id(variable)]
+            for name, variable in self.variables.items()
+            if id(variable) in axes
+        }
+
 
 def name_policy(policy: 'Policy') -> dict[str, Any]:
     """The variables of a policy by the names that they have in a checkpoint.
@@ -335,8 +354,8 @@ def define_saver(
 
 
 def define_shared_saver(
-    variables: Mapping[str, Any],
-    of_agents: Sequence[tuple[Any, int]],
+    graph: SimulationGraph,
+    step: Any,
     logdir: Path | None,
     keep: int,
     ranks: world.World,
@@ -345,8 +364,8 @@ def define_shared_saver(
     """Make the saver of a run that several ranks may take part in.
 
     Args:
-        variables: The variables of this rank by name.
-        of_agents: Those of its agents, see `SimulationGraph`.
+        graph: What is saved.
+        step: The variable of where the loop is, which is saved as well.
         logdir: Directory of the run; other ranks than the first need none.
         keep: How many checkpoints to keep.
         ranks: The ranks.
@@ -354,13 +373,21 @@ def define_shared_saver(
     """
     from agents.tools.runs.shared_saver import SharedSaver
 
+    variables = {**graph.variables, 'step': step}
+
     def define(whole: Mapping[str, Any]) -> 'Saver':
         assert logdir is not None
-        return define_saver(whole, logdir, keep=keep, place='step')
+        return define_saver(
+            whole,
+            logdir,
+            keep=keep,
+            place='step',
+            of_agents=graph.agent_axes,
+        )
 
     if ranks.size == 1:
         return define(variables)
-    return SharedSaver(define, variables, of_agents, ranks, check)
+    return SharedSaver(define, variables, graph.of_agents, ranks, check)
 
 
 def last_checkpoint(logdir: Path | None) -> int | None:

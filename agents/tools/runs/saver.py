@@ -61,12 +61,15 @@ class Saver:
         keep: int = KEEP,
         partial: bool = False,
         place: str | None = None,
+        of_agents: Mapping[str, int] | None = None,
     ):
         self._directory = pathlib.Path(directory)
         self._variables = dict(variables)
         self._keep = max(keep, FEWEST)
         self._partial = partial
         self._place = place
+        self._of_agents = dict(of_agents or {})
+        self.anew: dict[str, int] = {}
         self._best: Scored | None = None
         self._held: _Held | None = None
 
@@ -241,29 +244,50 @@ class Saver:
 
     def _read(self, path: pathlib.Path) -> None:
         stored = self._match(path)
-        values = list(bundle.values(path / checkpoints.BUNDLE, stored))
-        for variable, value in zip(
-            self._variables.values(), values, strict=True
-        ):
-            variable.assign(value)
+        names = [
+            name
+            for name, variable in self._variables.items()
+            if _kind(stored[name]) == _kind(variable)
+        ]
+        read = bundle.values(
+            path / checkpoints.BUNDLE, [stored[name] for name in names]
+        )
+        for name, value in zip(names, list(read), strict=True):
+            self._variables[name].assign(value)
+        self.anew = {
+            name: stored[name].shape[axis]
+            for name, axis in self._of_agents.items()
+            if name not in names
+        }
 
-    def _match(self, path: pathlib.Path) -> list[bundle.Variable]:
-        """Find in a checkpoint what fits each of the variables."""
-        found = bundle.variables(path / checkpoints.BUNDLE)
-        stored = {
-            name: _kind(variable)
-            for name, variable in found.items()
+    def _match(self, path: pathlib.Path) -> dict[str, bundle.Variable]:
+        """Find in a checkpoint what fits the variables."""
+        found = {
+            name: variable
+            for name, variable in bundle.variables(
+                path / checkpoints.BUNDLE
+            ).items()
             if name in self._variables or not self._partial
         }
+        stored = {name: _kind(variable) for name, variable in found.items()}
         expected = {
-            name: _kind(variable) for name, variable in self._variables.items()
+            name: self._expect(name, stored.get(name))
+            for name in self._variables
         }
         if stored != expected:
             raise errors.ConfigError(
                 f'The checkpoint {path} does not fit the configuration: '
                 f'{_describe_difference(stored, expected)}.'
             )
-        return [found[name] for name in expected]
+        return found
+
+    def _expect(self, name: str, stored: Any) -> tuple[str, list[int]]:
+        """The type and shape of a variable, for as many agents as stored."""
+        dtype, shape = _kind(self._variables[name])
+        axis = self._of_agents.get(name)
+        if stored and axis is not None and len(stored[1]) == len(shape):
+            shape[axis] = stored[1][axis]
+        return dtype, shape
 
 
 def _require_finite(values: Mapping[str, tf.Tensor]) -> None:

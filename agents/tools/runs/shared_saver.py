@@ -28,6 +28,9 @@ class SharedSaver:
             agents are; as many on every rank, in the same order.
         ranks: All ranks.
         check: Called before a checkpoint is written, to refuse it.
+
+    Attributes:
+        anew: What began anew when a checkpoint was restored, as of a `Saver`.
     """
 
     def __init__(
@@ -41,7 +44,9 @@ class SharedSaver:
         self._ranks = ranks
         self._check = check
         self._speaking = mpi.define(ranks)
+        self.anew: dict[str, int] = {}
         names = {id(variable): name for name, variable in variables.items()}
+        self._names = names
         self._parts = [
             _Parts(variable, axis, ranks)
             for variable, axis in of_agents
@@ -91,8 +96,10 @@ class SharedSaver:
         read, wholes = self._speaking.broadcast((read, wholes))
         for variable, value in zip(self._common.values(), read, strict=True):
             variable.assign(value)
+        self.anew = self._ranks.share(self._saver and self._saver.anew)
         for part, whole in zip(self._parts, wholes, strict=True):
-            part.split(whole)
+            if self._names[id(part.mine)] not in self.anew:
+                part.split(whole)
         return restored
 
     def _gather(self) -> None:
