@@ -20,6 +20,7 @@ __getattr__, __dir__ = lazy.exports(
         'load': 'scripts.load',
         'check': 'scripts.check',
         'evaluate': 'scripts.evaluate',
+        'results': 'scripts.results',
         'configs': 'scripts.configs',
         'callbacks': 'scripts.callbacks',
         'tools': 'tools',
