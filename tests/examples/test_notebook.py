@@ -37,6 +37,6 @@ def test_notebook_runs_in_a_kernel(nothing_left, tmp_path):
     assert -1200 < score < 0
     assert any('image/png' in out.get('data', {}) for out in drawn.outputs)
     assert '100 episodes of Pendulum-v1' in text_of(evaluated)
-    assert re.search(r'score -\d+, by observations', text_of(used))
+    assert re.search(r'score -\d+\nmean of the obs', text_of(used))
     assert 'step 4,096: ' in text_of(own) and 'array([' in text_of(own)
     assert {path.name for path in tmp_path.iterdir()} == {'runs'}
