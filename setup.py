@@ -81,7 +81,9 @@ setuptools.setup(
             *MUJOCO,
             *MPI,
             *ATARI,
+            'ipykernel>=6.29,<8',  # With the next, runs notebooks.
             'mypy>=1.11,<3',
+            'nbclient>=0.10,<1',
             'psutil>=5.9,<8',
             'pytest>=8,<10',
             'pytest-xdist>=3.6,<4',  # Runs tests on several cores.

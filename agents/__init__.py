@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.scripts.export import export as export
     from agents.scripts.load import load as load
     from agents.scripts.plot import plot as plot
+    from agents.scripts.results import results as results
     from agents.scripts.training import train as train
 else:
     __getattr__, __dir__ = lazy.exports(
@@ -39,6 +40,7 @@ else:
             'load': 'scripts.load',
             'check': 'scripts.check',
             'evaluate': 'scripts.evaluate',
+            'results': 'scripts.results',
             'plot': 'scripts.plot',
             'export': 'scripts.export',
             'configs': 'scripts.configs',
