@@ -16,6 +16,7 @@ MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
 # Of the first versions whose vectors tell how their episodes begin.
 ATARI = ['ale-py>=0.11,<0.13']
 ENVPOOL = ['envpool>=1.2,<2']
+SWEEP = ['optuna>=4,<6']
 
 setuptools.setup(
     name='agents',
@@ -47,6 +48,7 @@ setuptools.setup(
         'mpi': MPI,
         'atari': ATARI,
         'envpool': ENVPOOL,
+        'sweep': SWEEP,
         'bench': [
             *MUJOCO,
             *MPI,
@@ -60,6 +62,7 @@ setuptools.setup(
             *MUJOCO,
             *MPI,
             *ATARI,
+            *SWEEP,
             'mypy>=1.11,<3',
             'psutil>=5.9,<8',
             'pytest>=8,<10',

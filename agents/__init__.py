@@ -20,6 +20,7 @@ __getattr__, __dir__ = lazy.exports(
         'load': 'scripts.load',
         'check': 'scripts.check',
         'plot': 'scripts.plot',
+        'sweep': 'scripts.sweep',
         'configs': 'scripts.configs',
         'tools': 'tools',
         'parts': 'parts',
