@@ -45,6 +45,9 @@ CURVES = 'curves.png'
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0
 
+# The live line, and the column in which what is told begins.
+LONGEST_LINE, TOPIC = 100, 12
+
 # Points in the plot and in the table; of more, the best.
 MOST_LINES = 8
 MOST_ROWS = 20
@@ -171,7 +174,8 @@ def _run(
         try:
             work.run()
         except BaseException:
-            say.say('stopped', f'--logdir={_shown(directory)} goes on')
+            ended = f'agents sweep --logdir={_shown(directory)} goes on'
+            say.say('stopped', f'what was begun is saved; {ended}')
             raise
         return _summarize(directory, plan, config, work.trials, say)
 
@@ -365,7 +369,9 @@ class _Work:
             since = time.monotonic() - self._began
             left = since * (self._count - sum(shares.values())) / taken
             told += f', {console.duration(left)} left'
-        self._say.live('sweep', told)
+        # A line that needs two could not be renewed.
+        room = (self._say.width or LONGEST_LINE) - TOPIC
+        self._say.live('sweep', errors.shorten(told, room))
         for trial in self._runner.running:
             self._give_up(trial.point)
 

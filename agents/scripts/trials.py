@@ -40,6 +40,9 @@ TAIL_BYTES = 20_000
 MOST_CHARACTERS = 300
 LONGEST_NAME = 100
 
+# How commands tell what went wrong.
+ERROR = 'error: '
+
 # How long a trial that is stopped may take to save before it is killed.
 PATIENCE = 120.0
 
@@ -74,7 +77,7 @@ def make_trials(
         for key, value in settings.items()
     ]
     label = '-'.join(parts) or plan.name
-    label = re.sub(r'[^\w.=+@-]+', '_', label).strip('_')
+    label = re.sub(r'[^\w.=+@-]+', '_', re.sub(r'[][{} ]', '', label))
     if plan.search or len(label) > LONGEST_NAME:
         label = f'{point:03}-{label[:LONGEST_NAME]}'
     return [
@@ -311,10 +314,13 @@ def explain(code: int, log: pathlib.Path) -> str:
         memory = '; is there too little memory?' if name == 'SIGKILL' else ''
         return f'killed by {name}{memory}'
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line[7:] for line in lines if line.startswith('error: ')]
     if not lines:
         return f'it ended with exit code {code} and said nothing'
-    return errors.shorten(errors.escape((told or lines)[-1]), MOST_CHARACTERS)
+    told = [line for line in lines if line.startswith(ERROR)]
+    reason = told[-1].removeprefix(ERROR) if told else lines[-1]
+    if reason.endswith(':'):  # A traceback follows.
+        reason = f'{reason} {lines[-1]}'
+    return errors.shorten(errors.escape(reason), MOST_CHARACTERS)
 
 
 def _environment() -> dict[str, str]:
