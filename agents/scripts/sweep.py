@@ -45,6 +45,9 @@ CURVES = 'curves.png'
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0
 
+# How much of a trial has to be done to tell how long others take.
+ENOUGH = 0.1
+
 # The live line, and the column in which what is told begins.
 LONGEST_LINE, TOPIC = 100, 12
 
@@ -173,7 +176,7 @@ def _run(
         work = _Work(directory, plan, config, runner, begun, say)
         try:
             work.run()
-        except BaseException:
+        except KeyboardInterrupt:
             ended = f'agents sweep --logdir={_shown(directory)} goes on'
             say.say('stopped', f'what was begun is saved; {ended}')
             raise
@@ -363,9 +366,9 @@ class _Work:
         running = ' '.join(
             f'{shares[each.name]:.0%}' for each in self._runner.running
         )
-        told = f'{ended} of {self._count} done, others at {running}'
+        told = f'{ended} of {self._count} done, running at {running}'
         taken = sum(shares[name] - at for name, at in self._at_start.items())
-        if taken > 0:
+        if taken > ENOUGH:
             since = time.monotonic() - self._began
             left = since * (self._count - sum(shares.values())) / taken
             told += f', {console.duration(left)} left'

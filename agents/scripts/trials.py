@@ -76,9 +76,10 @@ def make_trials(
         f'{key}={plain_yaml.format_value(value, in_one_line=True)}'
         for key, value in settings.items()
     ]
-    label = '-'.join(parts) or plan.name
-    label = re.sub(r'[^\w.=+@-]+', '_', re.sub(r'[][{} ]', '', label))
-    if plan.search or len(label) > LONGEST_NAME:
+    exact = '-'.join(parts) or plan.name
+    label = re.sub(r'[^\w.=+@-]+', '_', re.sub(r'[][{} ]', '', exact))
+    # Others might be called the same.
+    if plan.search or label != exact or len(label) > LONGEST_NAME:
         label = f'{point:03}-{label[:LONGEST_NAME]}'
     return [
         Trial(f'{label}-seed={seed}', point, seed, settings)

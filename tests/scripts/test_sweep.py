@@ -81,7 +81,7 @@ def test_grid_is_tried_with_all_seeds(fake, tmp_path, nothing_left):
     assert [each.score for each in made.summaries] == [2.5, 2.5, 1.5, 1.5]
     assert made.best == {'learning_rate': 0.0005, 'policy_layers': [4]}
     runs = [each.name for each in made.trials]
-    assert 'learning_rate=0.0005-policy_layers=4_4-seed=1' in runs
+    assert '003-learning_rate=0.0005-policy_layers=4_4-seed=1' in runs
     others = ['curves.png', 'lock', 'logs', 'sweep.yaml']
     others += ['trials.csv', 'trials.json']
     assert names(made.directory) == sorted([*runs, *others])
@@ -93,7 +93,7 @@ def test_grid_is_tried_with_all_seeds(fake, tmp_path, nothing_left):
     with open(made.directory / 'trials.csv') as file:
         rows = list(csv.DictReader(file))
     assert rows[1] == {
-        'trial': 'learning_rate=0.001-policy_layers=4-seed=1',
+        'trial': '000-learning_rate=0.001-policy_layers=4-seed=1',
         'learning_rate': '0.001',
         'policy_layers': '[4]',
         'seed': '1',
@@ -215,7 +215,7 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
     command += ['--config=mine.py:mine', '--set=steps=1600', '--name=x']
     command += ['--grid', 'env_kwargs={works: true},{works: false}']
     directory = tmp_path / 'logdir' / 'x'
-    run = directory / 'env_kwargs=works_true-seed=0'
+    run = directory / '000-env_kwargs=works_true-seed=0'
     pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
     with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as process:
         while not rows(run):
@@ -238,7 +238,7 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
     finished, failed = trials.load(directory)
     assert (finished.state, failed.state) == ('finished', 'failed')
     assert 'It broke.' in failed.reason
-    assert 'finished   env_kwargs=works_true-seed=0' in result.stdout
+    assert 'finished   000-env_kwargs=works_true-seed=0' in result.stdout
     assert f'{tmp_path}' not in result.stdout
 
 
@@ -361,7 +361,7 @@ def test_trials_share_the_cores(tmp_path):
             '--set=policy_layers=[4, 4]',
             '--seed=3',
             f'--logdir={tmp_path}',
-            '--name=policy_layers=4_4-seed=3',
+            '--name=000-policy_layers=4_4-seed=3',
         ]
 
 
