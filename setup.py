@@ -25,9 +25,7 @@ setuptools.setup(
     long_description_content_type='text/markdown',
     license='Apache-2.0',
     packages=setuptools.find_packages(include=['agents', 'agents.*']),
-    entry_points={
-        'console_scripts': ['agents = agents.scripts.command:main']
-    },
+    entry_points={'console_scripts': ['agents = agents.scripts.command:main']},
     package_data={'agents': ['py.typed']},
     python_requires='>=3.10',
     install_requires=[

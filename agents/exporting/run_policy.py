@@ -111,6 +111,8 @@ def bound(x, layer, low, high):
 
 def choose(x, layer, ends, start):
     parts = np.split(x, ends, -1)
+    if any((part.max(-1) <= -1e9).any() for part in parts):
+        raise ValueError('By the mask, nothing is possible.')
     x = np.stack([part.argmax(-1) for part in parts], -1)
     return (x.reshape(-1, *start.shape) + start).astype(layer['dtype'])
 
@@ -127,9 +129,7 @@ LAYERS = {
     'dense': lambda x, layer, kernel, bias: x @ kernel + bias,
     'bound': bound,
     'choose': choose,
-    'decide': lambda x, layer: (
-        (x > 0).reshape(-1, *layer['shape']).astype(np.int8)
-    ),
+    'decide': lambda x, layer: np.int8(x > 0).reshape(-1, *layer['shape']),
 }
 ACTIVATIONS = {
     'relu': lambda x: np.maximum(x, 0),
