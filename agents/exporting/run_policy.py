@@ -88,9 +88,8 @@ def scale(x, layer):
 
 
 def convolve(x, layer, kernel, bias):
-    every, size = layer['stride'], kernel.shape[:2]
-    x = np.lib.stride_tricks.sliding_window_view(x, size, (1, 2))
-    x = x[:, ::every, ::every]
+    x = np.lib.stride_tricks.sliding_window_view(x, kernel.shape[:2], (1, 2))
+    x = x[:, :: layer['stride'], :: layer['stride']]
     return np.tensordot(x, kernel, ((4, 5, 3), (0, 1, 2))) + bias
 
 
@@ -133,7 +132,6 @@ LAYERS = {
 }
 ACTIVATIONS = {
     'relu': lambda x: np.maximum(x, 0),
-    'leaky_relu': lambda x: np.where(x > 0, x, np.float32(0.2) * x),
     'elu': lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     'tanh': np.tanh,
     'sigmoid': sigmoid,

@@ -1,6 +1,5 @@
 """The policies of runs, exported."""
 
-import functools
 import http.client
 import json
 import pathlib
@@ -46,76 +45,57 @@ class Locks(gym.Env):
         return 2 + int(self.np_random.integers(4)), {'action_mask': mask}
 
 
-ENVS = {'pendulum': 'Pendulum-v1', 'locks': Locks}
-
-
-class Run:
-    """A run of a moment with a memory."""
-
-    def __init__(self, name, directory):
-        self.directory = directory
-        self.config = agents.configs.ppo(
-            env=ENVS[name],
-            network='recurrent',
-            max_length=10,
-            num_agents=2,
-            update_every=5,
-            steps=10,
-            batch_size=5,
-            update_epochs=1,
-            eval_every=10,
-            eval_episodes=1,
-            policy_layers=[4],
-            value_layers=[4],
-            recurrent_units=4,
-            init_output_factor=3.0,
-        )
-        tf.config.run_functions_eagerly(True)
-        for _ in agents.train(self.config, directory, env_processes=False):
-            pass
-        tf.config.run_functions_eagerly(False)
-
-    def export(self, outfile, **options):
-        return agents.export(
-            self.directory, outfile, config=self.config, **options
-        )
-
-
 @pytest.fixture(scope='module')
-def find_run(tmp_path_factory):
-    """A function that finds a run by the name of its environment."""
-    return functools.cache(
-        lambda name: Run(name, tmp_path_factory.mktemp(name))
+def config():
+    """Settings of a training of a moment, of a policy with a memory."""
+    return agents.configs.ppo(
+        env=Locks,
+        network='recurrent',
+        max_length=10,
+        num_agents=2,
+        update_every=5,
+        steps=10,
+        batch_size=5,
+        update_epochs=1,
+        eval_every=10,
+        eval_episodes=1,
+        policy_layers=[4],
+        value_layers=[4],
+        recurrent_units=4,
+        init_output_factor=3.0,
     )
 
 
-@pytest.mark.parametrize('name', ENVS)
-def test_compared_on_episodes(find_run, tmp_path, name):
-    found = find_run(name).export(tmp_path / 'policy.npz')
-    assert found.comparison.source in ('Pendulum-v1', 'Locks')
+@pytest.fixture(scope='module')
+def run(config, tmp_path_factory):
+    """The directory of a run."""
+    directory = tmp_path_factory.mktemp('run')
+    tf.config.run_functions_eagerly(True)
+    for _ in agents.train(config, directory, env_processes=False):
+        pass
+    tf.config.run_functions_eagerly(False)
+    return directory
+
+
+def test_compared_on_episodes(run, config, tmp_path):
+    found = agents.export(run, tmp_path / 'policy.npz', config=config)
+    assert found.comparison.source == 'Locks'
     assert found.comparison.steps == export_check.STEPS
     assert found.comparison.difference < 1e-5
     assert all(each > 0 for each in found.comparison.microseconds)
     assert found.description['checkpoint'] == 10
+    assert found.description['environment'].endswith('Locks')
     assert {*tmp_path.iterdir()} == {*found.paths}
 
 
-def test_random_observations_where_there_is_no_environment(find_run, tmp_path):
-    # Without the config, whose environment is a class.
-    directory = find_run('locks').directory
-    found = agents.export(directory, tmp_path / 'policy.npz').comparison
-    assert found.source == 'random observations'
-    assert found.steps == export_check.STEPS
-
-
-def test_what_differs_is_not_written(find_run, tmp_path, monkeypatch):
-    monkeypatch.setitem(run_policy.ACTIVATIONS, 'tanh', np.sin)
-    run, path = find_run('pendulum'), tmp_path / 'policy.npz'
+def test_what_differs_is_not_written(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(run_policy.ACTIVATIONS, 'tanh', np.cos)
+    path = tmp_path / 'policy.npz'
     with pytest.raises(errors.UserError, match='instead of') as raised:
-        run.export(path)
-    assert 'Pendulum-v1' in str(raised.value)
+        agents.export(run, path)
+    assert 'random observations' in str(raised.value)
     assert not [*tmp_path.iterdir()]
-    assert run.export(path, check=False).comparison is None
+    assert agents.export(run, path, check=False).comparison is None
     assert path.exists()
 
 
@@ -131,20 +111,19 @@ def test_other_names_are_refused(tmp_path, name, message):
         agents.export(tmp_path, tmp_path / name)
 
 
-def test_command_tells_what_it_did(find_run, tmp_path, monkeypatch, capfd):
+def test_command_tells_what_it_did(run, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    given = ['--logdir', str(find_run('pendulum').directory), '--outfile']
+    given = ['--logdir', str(run), '--outfile']
     assert export.main([*given, 'policy.tflite']) == 0
     output, problems = capfd.readouterr()
     assert not problems
     policy, compared, *others = output.splitlines()
-    assert policy.split(None, 1)[1] == (
-        'of Pendulum-v1 at step 10 as policy.tflite with policy.json'
-    )
-    assert '500 steps of Pendulum-v1, ' in compared
+    assert policy.endswith('Locks at step 10 as policy.tflite with policy.json')
+    # Without the config, whose environment is a class.
+    assert '500 steps of random observations, ' in compared
     assert others == [
-        'inputs     observ (3 float32), state (4 float32)',
-        'outputs    action (1 float32), next_state (4 float32)',
+        'inputs     observ (int32), mask (7 uint8), state (4 float32)',
+        'outputs    action (2 int64), next_state (4 float32)',
     ]
     assert export.main([*given, 'policy.npz', '--quiet', '--nocheck']) == 0
     assert export.main([*given, 'policy.h5']) == 1
@@ -153,9 +132,9 @@ def test_command_tells_what_it_did(find_run, tmp_path, monkeypatch, capfd):
     assert len(problems.splitlines()) == 1
 
 
-def test_served_over_http(find_run, tmp_path):
-    run = find_run('pendulum')
-    run.export(tmp_path / 'policy.npz', check=False)
+def test_served_over_http(run, tmp_path):
+    agents.export(run, tmp_path / 'policy.npz', check=False)
+    policy = run_policy.Policy(tmp_path / 'policy.npz')
     with socket.socket() as free:
         free.bind(('localhost', 0))
         port = free.getsockname()[1]
@@ -165,17 +144,19 @@ def test_served_over_http(find_run, tmp_path):
     )
     try:
         wait_for(port)
-        loaded, state = agents.load(run.directory), None
-        for observ in np.eye(3).tolist():
-            asked = {'observ': observ, 'state': state}
+        state = None
+        for observ in (2, 5, 3):
+            asked = {'observ': observ, 'mask': [1] * 7, 'state': state}
             status, answer = post(port, asked)
             assert status == 200
-            expected = loaded(np.array(observ))
-            np.testing.assert_allclose(answer['action'], expected, 1e-5, 1e-5)
+            assert answer['action'] == policy(observ, asked['mask']).tolist()
             state = answer['state']
-        status, answer = post(port, {'observ': [1, 2]})
-        assert status == 400
-        assert 'Expected the shape (3,)' in answer['error']
+        assert np.any(state)
+        status, answer = post(port, {'observ': 1, 'mask': [1] * 7})
+        assert (status, answer['error']) == (
+            400,
+            '[[1]] is not within the space.',
+        )
     finally:
         server.kill()
         server.wait()
