@@ -48,9 +48,6 @@ LOOK_SECONDS = 2.0
 # How much of a trial has to be done to tell how long others take.
 ENOUGH = 0.1
 
-# The live line, and the column in which what is told begins.
-LONGEST_LINE, TOPIC = 100, 12
-
 # Points in the plot and in the table; of more, the best.
 MOST_LINES = 8
 MOST_ROWS = 20
@@ -255,6 +252,8 @@ class _Work:
         )
         self._began = time.monotonic()
         self._at_start: dict[str, float] = {}
+        self._view: console.View | None = None
+        say.show(lambda: self._view)
 
     def run(self) -> None:
         """Run all trials."""
@@ -366,15 +365,15 @@ class _Work:
         running = ' '.join(
             f'{shares[each.name]:.0%}' for each in self._runner.running
         )
-        told = f'{ended} of {self._count} done, running at {running}'
+        facts = [f'running at {running}'] if running else []
+        done = sum(shares.values()) / self._count
         taken = sum(shares[name] - at for name, at in self._at_start.items())
         if taken > ENOUGH:
             since = time.monotonic() - self._began
-            left = since * (self._count - sum(shares.values())) / taken
-            told += f', {console.duration(left)} left'
-        # A line that needs two could not be renewed.
-        room = (self._say.width or LONGEST_LINE) - TOPIC
-        self._say.live('sweep', errors.shorten(told, room))
+            left = since * (1 - done) * self._count / taken
+            facts.append(f'{console.duration(left)} left')
+        told = f'{ended} of {self._count} done'
+        self._view = console.View('sweep', told, done, tuple(facts))
         for trial in self._runner.running:
             self._give_up(trial.point)
 
