@@ -268,6 +268,7 @@ class _Work:
                     looked = time.monotonic()
                     self._look()
         finally:
+            self._view = None
             try:
                 self._runner.stop()
             finally:
