@@ -153,6 +153,10 @@ class Algorithm(tf.Module):
         """
         return []
 
+    def of_all_agents(self) -> list[Any]:
+        """The same of all ranks' agents, where this one has them all."""
+        return []
+
     def transient(self) -> list[Any]:
         """Variables, in nests or modules, that a checkpoint does without.
 

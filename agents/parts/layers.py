@@ -60,6 +60,11 @@ class Encoder(keras.layers.Layer):
             for leaf in spaces.leaves(space)
         ]
 
+    @property
+    def encoders(self) -> list[Any]:
+        """Those of the leaves, in the order of `nested`."""
+        return list(self._encoders)
+
     def call(self, observ: Any) -> tf.Tensor:
         leaves = nested.flatten(observ)
         pairs = zip(self._encoders, leaves, strict=True)
@@ -100,7 +105,7 @@ class Flatten(keras.layers.Layer):
             case gym.spaces.Discrete():
                 return tf.one_hot(tf.cast(leaf, tf.int32), int(space.n))
             case gym.spaces.MultiDiscrete():
-                leaf = tf.reshape(leaf, [leaf.shape[0], -1])
+                leaf = tf.reshape(leaf, [-1, space.nvec.size])
                 leaf = tf.cast(leaf, tf.int32)
                 counts = space.nvec.reshape(-1).tolist()
                 columns = tf.unstack(leaf, axis=-1)
@@ -110,7 +115,7 @@ class Flatten(keras.layers.Layer):
         if isinstance(space, gym.spaces.Box) and space.dtype == 'uint8':
             # Flags stay flags, also beside counts that go further.
             leaf = leaf / np.maximum(space.high, 1).astype(np.float32)
-        return tf.reshape(leaf, [leaf.shape[0], math.prod(leaf.shape[1:])])
+        return tf.reshape(leaf, [-1, math.prod(leaf.shape[1:])])
 
 
 class Convolutions(keras.layers.Layer):
@@ -128,12 +133,27 @@ class Convolutions(keras.layers.Layer):
         ]
         self._dense = dense([image.units] if image.units else [], 'relu')
 
+    @property
+    def image(self) -> encodings.Image:
+        """What the images are like."""
+        return self._image
+
+    @property
+    def convolutions(self) -> list[Any]:
+        """What is applied to the images, one behind the other."""
+        return list(self._layers)
+
+    @property
+    def dense(self) -> list[Any]:
+        """What is applied to the pixels that are left, as vectors."""
+        return list(self._dense)
+
     def call(self, image: tf.Tensor) -> tf.Tensor:
         values = piece(self._arrange)(image)
         for layer in self._layers:
             values = layer(values)
         width = math.prod(values.shape[1:])
-        values = tf.reshape(values, [values.shape[0], width])
+        values = tf.reshape(values, [-1, width])
         for layer in self._dense:
             values = layer(values)
         return values
@@ -146,7 +166,7 @@ class Convolutions(keras.layers.Layer):
         order = [0, *[1 + axis for axis in self._image.order]]
         if order != sorted(order):
             image = tf.transpose(image, order)
-        shape = image.shape[0], *self._image.size, self._image.channels
+        shape = -1, *self._image.size, self._image.channels
         scale = 1 / self._image.largest
         return tf.cast(tf.reshape(image, shape), tf.float32) * scale
 
@@ -211,6 +231,13 @@ class Convolution(keras.layers.Layer):
         (self._dense,) = dense([filters], 'relu')
         self._size = size
 
+    @property
+    def weights_by_pixel(self) -> tuple[Any, Any]:
+        """The filters `[row, column, channel, filter]`, and the biases."""
+        size, kernel = self._size, tf.convert_to_tensor(self._dense.kernel)
+        shape = size, size, -1, kernel.shape[-1]
+        return tf.reshape(kernel, shape), self._dense.bias
+
     def call(self, image: tf.Tensor) -> tf.Tensor:
         height = image.shape[1] - self._size + 1
         width = image.shape[2] - self._size + 1
@@ -239,6 +266,11 @@ class Recurrent(keras.Model):
         self._cell = cell
         self._head = head
 
+    @property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """The encoder, the cell and the head."""
+        return self._encoder, self._cell, self._head
+
     def call(
         self, observ: Any, state: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -265,6 +297,11 @@ class GaussianHead(keras.layers.Layer):
         )
 
     @property
+    def mean(self) -> Any:
+        """The layer that puts out the means."""
+        return self._mean
+
+    @property
     def log_std(self) -> keras.Variable:
         """The logarithms of the deviations, a weight."""
         return self._log_std
@@ -276,4 +313,4 @@ class GaussianHead(keras.layers.Layer):
     def spread(self, mean: tf.Tensor) -> tf.Tensor:
         """The logarithms of the deviations, the same for all means."""
         log_std = tf.convert_to_tensor(self._log_std)
-        return tf.broadcast_to(log_std, mean.shape)
+        return tf.broadcast_to(log_std, tf.shape(mean))

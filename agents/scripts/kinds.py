@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.algorithms import sizes
-from agents.parts import encodings
+
+# Names that `encodings.py` knows, which takes long to import.
+PRESETS = 'atari', 'small'
 
 # How long a list may be. It may come from a stranger, and so may numbers that
 # become memory, for which there are limits below.
@@ -159,18 +161,33 @@ class ConvolutionsKind(Kind):
         return Kind(int, least=self.least, most=self.most).allows(value)
 
 
+@dataclasses.dataclass(frozen=True)
+class FunctionsKind(Kind):
+    """A list of functions, or of names by which they are found."""
+
+    def describe(self) -> str:
+        return (
+            f'a list of at most {MOST_PARTS} functions, or of their names as '
+            'file.py:function'
+        )
+
+    def _allows_one(self, value: Any) -> bool:
+        return callable(value) or super()._allows_one(value)
+
+
 COUNT = Kind(int, least=1)
 COUNT_OR_ZERO = Kind(int, least=0)
 PASSES = Kind(int, least=1, most=1_000_000)
 PASSES_OR_ZERO = Kind(int, least=0, most=1_000_000)
 AGENT_STEPS = Kind(int, least=1, most=10**9)
 ENVIRONMENTS = Kind(int, least=1, most=100_000)
+CHECKPOINTS = Kind(int, least=2, most=100_000)
 PROCESSES_OR_NONE = Kind(int, least=1, most=10_000, or_none=True)
 UNITS = Kind(int, least=1, most=65_536)
 LAYERS = Kind(int, least=1, most=65_536, is_list=True)
 UNITS_OR_NONE = Kind(int, least=1, most=65_536, or_none=True)
 CONVOLUTIONS = ConvolutionsKind(
-    str, least=1, most=1024, choices=tuple(encodings.PRESETS), or_none=True
+    str, least=1, most=1024, choices=PRESETS, or_none=True
 )
 ROWS = Kind(int, least=1, most=sizes.MAX_ROWS)
 FLAG = Kind(bool)
@@ -188,7 +205,9 @@ COLUMNS = Kind(
     name='a name without commas, quotes and spaces at its ends',
     pattern=r'[^\s,"]([^,"\r\n]*[^\s,"])?',
 )
+CALLBACKS = FunctionsKind(str, is_list=True, pattern=r'.+:[^\W\d]\w*')
 FILE_OR_NONE = Kind(str, or_none=True, name='the name of a file')
+RUN_OR_NONE = Kind(str, or_none=True, name='the directory of a run')
 SEED = Kind(int, least=0, most=2**32 - 1)
 ENVIRONMENT = Kind(
     str,

@@ -1,7 +1,6 @@
 """Records episodes of a trained policy, for others to learn from.
 
-python -m agents.scripts.record --logdir logdir/<timestamp>-<config>
-    --outfile demos.npz --num_episodes 4
+agents record --logdir logdir/ant --outfile demos.npz --num_episodes 4
 
 See `agents.tools.runs.demonstrations` for what the file holds.
 """
@@ -21,7 +20,7 @@ import numpy as np
 
 from agents.scripts import (
     config_file,
-    config_names,
+    experiments,
     interrupts,
     options,
     overrides,
@@ -32,18 +31,15 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import demonstrations
 from agents.tools.runs.demonstrations import Demonstrations
 
-# How many episodes are played at the same time, at most.
-MOST_AGENTS = 16
-
 
 def record(
     logdir: str | pathlib.Path,
     outfile: str | pathlib.Path,
     num_episodes: int = 4,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
     config: AttrDict | None = None,
     deterministic: bool = True,
-    env_processes: bool = True,
+    env_processes: bool | None = True,
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
 ) -> Demonstrations:
@@ -53,10 +49,12 @@ def record(
         logdir: Directory of the run.
         outfile: The file.
         num_episodes: How many episodes.
-        checkpoint: Training step of a checkpoint, by default the last.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
+            last.
         config: The configuration, where functions of it were not saved.
         deterministic: Take the most probable actions rather than sample.
-        env_processes: Whether environments have processes of their own.
+        env_processes: Whether environments have processes of their own, None
+            for where that is quicker.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
     """
@@ -69,7 +67,7 @@ def record(
         raise errors.ConfigError(f'There is no directory {file.parent}.')
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
-    num_agents = min(num_episodes, MOST_AGENTS)
+    num_agents = min(num_episodes, playing.MOST_AGENTS)
     with playing.opened(
         logdir,
         config,
@@ -79,41 +77,28 @@ def record(
         env_processes,
         signals,
     ) as (batch_env, policy):
-        played = _play(batch_env, policy, num_episodes, deterministic)
+        played = _collect(batch_env, policy, num_episodes, deterministic)
         spaces = batch_env.observation_space, batch_env.action_space
     demonstrations.write(file, played, *spaces)
     return played
 
 
-def _play(
+def _collect(
     batch_env: Any, policy: Any, num_episodes: int, deterministic: bool
 ) -> Demonstrations:
-    """Play episodes, as many of each environment but for one.
-
-    Those that end first are not more of them than others, which would make
-    short episodes more frequent.
-    """
-    shares = np.array_split(np.arange(num_episodes), len(batch_env))
-    left = np.array([len(share) for share in shares])
-    episodes: list[list[list[Any]]] = [[[]] for _ in shares]
-    observ = batch_env.reset()
-    policy.reset()
-    while left.any():
-        action = policy.choose(observ, deterministic)
-        after, reward, terminated, truncated, _ = batch_env.step(action)
-        step = Demonstrations(observ, action, reward, terminated, truncated)
-        done = terminated | truncated
-        for agent in np.flatnonzero(left).tolist():
-            if batch_env.lost[agent]:  # Nothing was played.
+    """Play episodes and collect their steps, agent by agent."""
+    episodes: list[list[list[Any]]] = [[[]] for _ in range(len(batch_env))]
+    for step in playing.play(batch_env, policy, num_episodes, deterministic):
+        # The first fields are those of demonstrations.
+        kept = Demonstrations(*step[: len(Demonstrations._fields)])
+        for agent in np.flatnonzero(step.counts).tolist():
+            if step.lost[agent]:
                 episodes[agent][-1] = []
                 continue
-            row = nested.map(lambda x, agent=agent: x[agent].copy(), step)
+            row = nested.map(lambda x, agent=agent: x[agent].copy(), kept)
             episodes[agent][-1].append(row)
-            if done[agent]:
-                left[agent] -= 1
+            if step.done[agent]:
                 episodes[agent].append([])
-        observ = after
-        policy.reset(done)
     whole = [rows for parts in episodes for part in parts[:-1] for rows in part]
     return nested.map(lambda *leaves: np.stack(leaves), *whole)
 
@@ -123,9 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
 
     def command(signals: interrupts.Interrupts) -> None:
-        config = (
-            config_names.find_config(given.config)() if given.config else None
-        )
+        config = experiments.find_for_run(given.logdir, given.config, given.env)
         played = record(
             given.logdir,
             given.outfile,
@@ -137,9 +120,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.set,
             signals,
         )
-        _tell(given.outfile, played)
+        if not given.quiet:
+            _tell(given.outfile, played)
 
-    return playing.run(command)
+    return playing.run(command, given.quiet)
 
 
 def _tell(outfile: str, played: Demonstrations) -> None:
@@ -156,27 +140,31 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog='agents record',
         description='Record episodes of a trained policy, for others to learn '
         'from.',
+        examples=[
+            'agents record --logdir logdir/ant --outfile demos.npz',
+            'agents train --config=ant_trpo --set rewards=airl '
+            '--set demonstrations=demos.npz',
+        ],
     )
-    parser.add_argument('--logdir', required=True, help='directory of the run')
-    parser.add_argument('--outfile', required=True, help='file to write (.npz)')
+    parser.add_run()
     parser.add_argument(
-        '--num_episodes', type=int, default=4, help='how many episodes (4)'
+        '--outfile',
+        required=True,
+        metavar='FILE',
+        help='file to write (.npz)',
     )
     parser.add_argument(
-        '--checkpoint',
+        '--num_episodes',
         type=int,
-        help='training step of a checkpoint (the last)',
+        default=4,
+        metavar='N',
+        help='how many episodes (4)',
     )
-    parser.add_argument(
-        '--sample',
-        action='store_true',
-        help='sample actions instead of taking the most probable ones',
-    )
-    parser.add_argument(
-        '--config', help='where the run needs functions that were not saved'
-    )
+    parser.add_sample()
+    parser.add_functions()
     parser.add_set()
     parser.add_env_processes()
+    parser.add_quiet()
     return parser.parse(arguments)
 
 

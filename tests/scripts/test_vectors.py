@@ -317,7 +317,7 @@ def test_lost_steps_are_neither_filmed_nor_recorded(tmp_path):
     ]
     assert len([*tmp_path.iterdir()]) == 4
     batch = tools.BatchEnv([VectorSlice(Seen)])
-    played = record._play(batch, Idle(), 4, True)
+    played = record._collect(batch, Idle(), 4, True)
     assert played.scores == [23, 66, 50, 90]
     assert played.lengths == [2, 3, 4, 4]
 
