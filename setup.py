@@ -17,15 +17,39 @@ MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
 ATARI = ['ale-py>=0.11,<0.13']
 ENVPOOL = ['envpool>=1.2,<2']
 
+
+def describe() -> str:
+    """The README without what leads to files that are not installed."""
+    text = (HERE / 'README.md').read_text()
+    text = re.sub(r'!\[[^]]*\]\((?!https?:)[^)]*\)\n*', '', text)
+    return re.sub(r'\[([^]]*)\]\((?!https?:)[^)]*\)', r'\1', text)
+
+
 setuptools.setup(
     name='agents',
     version=VERSION,
     description='Batched on-policy reinforcement learning in TensorFlow',
-    long_description=(HERE / 'README.md').read_text(),
+    long_description=describe(),
     long_description_content_type='text/markdown',
     license='Apache-2.0',
+    keywords='reinforcement learning, PPO, TRPO, TensorFlow, Gymnasium',
+    classifiers=[
+        'Development Status :: 4 - Beta',
+        'Intended Audience :: Developers',
+        'Intended Audience :: Science/Research',
+        'Operating System :: MacOS :: MacOS X',
+        'Operating System :: POSIX :: Linux',
+        'Programming Language :: Python :: 3',
+        'Programming Language :: Python :: 3.10',
+        'Programming Language :: Python :: 3.11',
+        'Programming Language :: Python :: 3.12',
+        'Programming Language :: Python :: 3.13',
+        'Topic :: Scientific/Engineering :: Artificial Intelligence',
+        'Typing :: Typed',
+    ],
     packages=setuptools.find_packages(include=['agents', 'agents.*']),
-    package_data={'agents': ['py.typed']},
+    entry_points={'console_scripts': ['agents = agents.scripts.command:main']},
+    package_data={'agents': ['py.typed', 'algorithms/*/README.md']},
     python_requires='>=3.10',
     install_requires=[
         'tensorflow>=2.21,<2.22',
@@ -37,6 +61,7 @@ setuptools.setup(
         'cloudpickle>=3,<4',  # Sends constructors of environments to workers.
         'imageio-ffmpeg>=0.5,<1',  # Brings the encoder for videos.
         'matplotlib>=3.8,<4',  # Draws learning curves.
+        'rich>=13.7,<16',  # Shows on a terminal how a training goes on.
     ],
     extras_require={
         'mujoco': MUJOCO,
@@ -63,6 +88,7 @@ setuptools.setup(
             'pytest>=8,<10',
             'pytest-xdist>=3.6,<4',  # Runs tests on several cores.
             'ruff>=0.15,<0.18',
+            'setuptools>=70.1',  # Builds the wheel.
         ],
     },
 )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from agents.parts import encodings, products
 from agents.tools import nested, spaces
@@ -59,6 +60,11 @@ class Encoder(keras.layers.Layer):
             for leaf in spaces.leaves(space)
         ]
 
+    @property
+    def encoders(self) -> list[Any]:
+        """Those of the leaves, in the order of `nested`."""
+        return list(self._encoders)
+
     def call(self, observ: Any) -> tf.Tensor:
         leaves = nested.flatten(observ)
         pairs = zip(self._encoders, leaves, strict=True)
@@ -75,7 +81,10 @@ def _define_encoder(
 
 
 class Flatten(keras.layers.Layer):
-    """Joins the leaves of observations to a vector, choices as one-hot."""
+    """Joins the leaves of observations to a vector.
+
+    Choices become one-hot, and bytes numbers up to one, by their bounds.
+    """
 
     def __init__(self, space: gym.Space):
         super().__init__()
@@ -96,16 +105,17 @@ class Flatten(keras.layers.Layer):
             case gym.spaces.Discrete():
                 return tf.one_hot(tf.cast(leaf, tf.int32), int(space.n))
             case gym.spaces.MultiDiscrete():
-                leaf = tf.reshape(leaf, [leaf.shape[0], -1])
+                leaf = tf.reshape(leaf, [-1, space.nvec.size])
                 leaf = tf.cast(leaf, tf.int32)
                 counts = space.nvec.reshape(-1).tolist()
                 columns = tf.unstack(leaf, axis=-1)
                 pairs = zip(columns, counts, strict=True)
                 return tf.concat([tf.one_hot(*pair) for pair in pairs], -1)
         leaf = tf.cast(leaf, tf.float32)
-        if space.dtype == 'uint8':
-            leaf = leaf / 255
-        return tf.reshape(leaf, [leaf.shape[0], math.prod(leaf.shape[1:])])
+        if isinstance(space, gym.spaces.Box) and space.dtype == 'uint8':
+            # Flags stay flags, also beside counts that go further.
+            leaf = leaf / np.maximum(space.high, 1).astype(np.float32)
+        return tf.reshape(leaf, [-1, math.prod(leaf.shape[1:])])
 
 
 class Convolutions(keras.layers.Layer):
@@ -123,12 +133,27 @@ class Convolutions(keras.layers.Layer):
         ]
         self._dense = dense([image.units] if image.units else [], 'relu')
 
+    @property
+    def image(self) -> encodings.Image:
+        """What the images are like."""
+        return self._image
+
+    @property
+    def convolutions(self) -> list[Any]:
+        """What is applied to the images, one behind the other."""
+        return list(self._layers)
+
+    @property
+    def dense(self) -> list[Any]:
+        """What is applied to the pixels that are left, as vectors."""
+        return list(self._dense)
+
     def call(self, image: tf.Tensor) -> tf.Tensor:
         values = piece(self._arrange)(image)
         for layer in self._layers:
             values = layer(values)
         width = math.prod(values.shape[1:])
-        values = tf.reshape(values, [values.shape[0], width])
+        values = tf.reshape(values, [-1, width])
         for layer in self._dense:
             values = layer(values)
         return values
@@ -141,7 +166,7 @@ class Convolutions(keras.layers.Layer):
         order = [0, *[1 + axis for axis in self._image.order]]
         if order != sorted(order):
             image = tf.transpose(image, order)
-        shape = image.shape[0], *self._image.size, self._image.channels
+        shape = -1, *self._image.size, self._image.channels
         scale = 1 / self._image.largest
         return tf.cast(tf.reshape(image, shape), tf.float32) * scale
 
@@ -166,10 +191,13 @@ def convolution(
     )
 
 
-def has_convolutions(network: Any) -> bool:
-    """Whether a network has convolutions of Keras."""
-    return network is not None and any(
-        isinstance(layer, CONVOLUTIONS) for layer in network._flatten_layers()
+def has_convolutions(*networks: Any) -> bool:
+    """Whether one of several networks, or None, has convolutions of Keras."""
+    return any(
+        isinstance(layer, CONVOLUTIONS)
+        for network in networks
+        if network is not None
+        for layer in network._flatten_layers()
     )
 
 
@@ -203,6 +231,13 @@ class Convolution(keras.layers.Layer):
         (self._dense,) = dense([filters], 'relu')
         self._size = size
 
+    @property
+    def weights_by_pixel(self) -> tuple[Any, Any]:
+        """The filters `[row, column, channel, filter]`, and the biases."""
+        size, kernel = self._size, tf.convert_to_tensor(self._dense.kernel)
+        shape = size, size, -1, kernel.shape[-1]
+        return tf.reshape(kernel, shape), self._dense.bias
+
     def call(self, image: tf.Tensor) -> tf.Tensor:
         height = image.shape[1] - self._size + 1
         width = image.shape[2] - self._size + 1
@@ -231,6 +266,11 @@ class Recurrent(keras.Model):
         self._cell = cell
         self._head = head
 
+    @property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """The encoder, the cell and the head."""
+        return self._encoder, self._cell, self._head
+
     def call(
         self, observ: Any, state: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -257,6 +297,11 @@ class GaussianHead(keras.layers.Layer):
         )
 
     @property
+    def mean(self) -> Any:
+        """The layer that puts out the means."""
+        return self._mean
+
+    @property
     def log_std(self) -> keras.Variable:
         """The logarithms of the deviations, a weight."""
         return self._log_std
@@ -268,4 +313,4 @@ class GaussianHead(keras.layers.Layer):
     def spread(self, mean: tf.Tensor) -> tf.Tensor:
         """The logarithms of the deviations, the same for all means."""
         log_std = tf.convert_to_tensor(self._log_std)
-        return tf.broadcast_to(log_std, mean.shape)
+        return tf.broadcast_to(log_std, tf.shape(mean))

@@ -42,6 +42,11 @@ class StreamingNormalize(tf.Module):
         self._squares = tf.Variable(zeros, trainable=False)
 
     @property
+    def clip(self) -> float | None:
+        """Limit of the absolute result, or None."""
+        return self._clip
+
+    @property
     def count(self) -> tf.Tensor:
         """How many values the statistics are of."""
         return self._count.read_value()
@@ -148,6 +153,12 @@ class NormalizeObserv(tf.Module):
             for name, spec in self._named(self._specs).items()
             if enabled and spec.dtype == 'float32'
         }
+
+    @property
+    def of_leaves(self) -> list[StreamingNormalize | None]:
+        """What normalizes each leaf, in the order of `nested`."""
+        names = nested.names(self._specs, 'observ')
+        return [self._normalizers.get(name) for name in names]
 
     def transform(self, observ: Any) -> Any:
         names = iter(nested.names(self._specs, 'observ'))

@@ -1,7 +1,7 @@
 """Checks an environment before anything is trained in it.
 
-python -m agents.scripts.check --env CartPole-v1
-python -m agents.scripts.check --env my_maze.py:make_maze
+agents check --env CartPole-v1
+agents check --env my_maze.py:make_maze
 
 Steps it with random actions and tells what it observes, how fast it is, which
 scores it gives, whether it keeps to Gymnasium's contract and repeats itself,
@@ -12,6 +12,7 @@ something is, and with 2 if there is nothing to check.
 import argparse
 import dataclasses
 import math
+import shlex
 import signal
 import sys
 import textwrap
@@ -29,10 +30,10 @@ import numpy as np
 from agents.scripts import (
     batches,
     checks,
-    config_names,
     configs,
     console,
     env_setup,
+    experiments,
     interrupts,
     options,
     overrides,
@@ -42,8 +43,8 @@ from agents.scripts import (
 )
 from agents.tools import choices, cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import inspection, random_actions
-from agents.tools.envs.inspection import Breach, Report
+from agents.tools.envs import inspection
+from agents.tools.envs.inspection_report import Breach, Report
 from agents.tools.envs.ranges import Range
 
 # Where lines are broken, if it is no terminal that they are shown on.
@@ -54,7 +55,7 @@ TOPIC = 11
 NATIVE_TESTS = 'tests/environments/test_contract.py'
 
 # The command that follows.
-TRAIN = 'python -m agents.scripts.train'
+TRAIN = 'agents train'
 
 # Numbers beyond this had better be normalized.
 LARGE = 10.0
@@ -88,10 +89,18 @@ class Check:
     def __str__(self) -> str:
         return '\n'.join(self.lines())
 
-    def lines(self, width: int | None = None) -> Iterator[str]:
-        """The text, in lines that fit a width, by default some usual one."""
+    def lines(
+        self, width: int | None = None, breaches: bool = False
+    ) -> Iterator[str]:
+        """The text, in lines that fit a width, by default some usual one.
+
+        Args:
+            width: The width.
+            breaches: Whether only what is wrong is told.
+        """
         width = max(width or WIDTH, 3 * TOPIC) - TOPIC
-        for topic, text in _describe(self):
+        told = _list_breaches(self.report) if breaches else _describe(self)
+        for topic, text in told:
             lines = (
                 textwrap.wrap(text, width) if isinstance(text, str) else text
             )
@@ -181,9 +190,7 @@ def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
         yield 'video', _describe_video(report)
     for text in report.warnings:
         yield 'warning', text
-    for breach in sorted(report.breaches, key=lambda each: not each.ends):
-        yield 'error' if breach.ends else 'wrong', _describe_breach(breach)
-        yield '', [f'  {frame}' for frame in breach.frames]
+    yield from _list_breaches(report)
     if any(breach.ends for breach in report.breaches):
         yield 'train', 'not as it is; a training would end by an error above'
         return
@@ -192,6 +199,13 @@ def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
     for number, line in enumerate(_list_network(report, config)):
         yield '' if number else 'network', line
     yield 'train', found.train
+
+
+def _list_breaches(report: Report) -> Iterator[tuple[str, str | list[str]]]:
+    """What is wrong, first what would end a training."""
+    for breach in sorted(report.breaches, key=lambda each: not each.ends):
+        yield 'error' if breach.ends else 'wrong', _describe_breach(breach)
+        yield '', [f'  {frame}' for frame in breach.frames]
 
 
 def _list_leaves(report: Report, config: AttrDict) -> list[str]:
@@ -250,7 +264,7 @@ def _bounds(space: gym.Space) -> str:
 
 def _remark(name: str, space: gym.Space, seen: Range, config: AttrDict) -> str:
     """What is odd about a leaf of the observations."""
-    if name == random_actions.MASK:
+    if name == choices.KEY:
         return ''
     if not seen.count:
         return 'never as its space says'
@@ -369,7 +383,7 @@ def _list_network(report: Report, config: AttrDict) -> list[str]:
     observ_space, action_space = report.observation_space, report.action_space
     assert observ_space is not None and action_space is not None
     both = observ_space, action_space
-    told = report.masked == 'info' and choices.may_be_told(*both)
+    told = report.masked and choices.may_be_told(*both)
     if told and config.action_masks:  # As a training would observe it.
         observ_space = choices.observed_space(*both)
     try:
@@ -379,15 +393,13 @@ def _list_network(report: Report, config: AttrDict) -> list[str]:
 
 
 def _how_to_train(config: AttrDict) -> list[str]:
-    """A command if a config has the environment, else how to write one."""
+    """A command if the environment has a name, else how to write a config."""
     default = configs.ppo()
     changes = {
         key: config[key] for key in config if config[key] != default[key]
     }
     if set(changes) <= {'env'} and isinstance(config.env, str):
-        for name in config_names.list_configs():
-            if name != 'debug' and getattr(configs, name)().env == config.env:
-                return [f'{TRAIN} --config={name}']
+        return [f'{TRAIN} --env={config.env}']
     shown = ', '.join(
         f'{key}={getattr(value, "__name__", repr(value))}'
         for key, value in changes.items()
@@ -432,12 +444,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
     with (
-        interrupts.Interrupts() as signals,
+        interrupts.Interrupts(quiet=given.quiet) as signals,
         console.on_terminal() as terminal,
     ):
 
         def progress(step: int) -> None:
-            terminal.live('env', f'step {step:,} of {given.steps:,}')
+            share = step / given.steps
+            text = f'step {step:,} of {given.steps:,}'
+            view = console.View('checking', text, share)
+            if not given.quiet:
+                terminal.show(lambda: view)
 
         try:
             config, train = _find(given)
@@ -451,7 +467,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             console.complain(str(error))
             return 2
-        for line in found.lines(terminal.width):
+        terminal.close()
+        for line in found.lines(terminal.width, given.quiet):
             terminal.print(errors.escape(line))
     return 1 if found.breaches else 0
 
@@ -459,15 +476,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _find(given: argparse.Namespace) -> tuple[AttrDict, list[str] | None]:
     """The settings that are asked for, and how to train with them if known."""
     if given.config:
-        config = config_names.find_config(given.config)()
-        changed = [f' --set {text}' for text in given.set]
-        train = [f'{TRAIN} --config={given.config}{"".join(changed)}']
-        return overrides.apply(config, given.set), train
-    env: Any = given.env
-    file, _, function = given.env.rpartition(':')
-    if file.endswith('.py'):
-        env = config_names.find_in_file(file, function)
-    return overrides.apply(configs.ppo(env=env), given.set), None
+        experiment = experiments.find(given.config, given.env)
+        config = experiment.config
+        shown = f'--config={given.config}'
+        shown += f' --env={given.env}' if given.env else ''
+    else:
+        config = configs.ppo(env=experiments.find_env(given.env))
+        shown = f'--env={given.env}'
+    changed = ''.join(f' --set {shlex.quote(text)}' for text in given.set)
+    return overrides.apply(config, given.set), [f'{TRAIN} {shown}{changed}']
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -477,23 +494,27 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         'what it returns, how fast it is, whether it keeps to its contract and '
         'repeats itself.',
         settings=settings.SETTINGS,
+        examples=[
+            'agents check --env=CartPole-v1',
+            'agents check --env=my_maze.py:make_maze --steps=10_000',
+            "agents check --env=my_maze.py:Maze --set 'env_kwargs={size: 9}'",
+        ],
     )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument(
-        '--env',
-        help='an Id, module:Id, or file.py:function, which makes it',
-    )
-    which.add_argument(
-        '--config', help='a config whose environment is checked instead'
-    )
+    parser.add_experiment(algorithm=False)
     parser.add_argument(
-        '--steps', type=int, default=2000, help='how many steps (2000)'
-    )
-    parser.add_argument(
-        '--seed', type=int, help='seed of the environment and the actions'
+        '--steps',
+        type=int,
+        default=2000,
+        metavar='N',
+        help='how many steps (2000)',
     )
     parser.add_set()
-    return parser.parse(arguments)
+    parser.add_seed()
+    parser.add_quiet('print only what is wrong')
+    given = parser.parse(arguments)
+    if not (given.config or given.env):
+        parser.error('there is nothing to check: give --env or --config')
+    return given
 
 
 if __name__ == '__main__':

@@ -10,8 +10,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import cloudpickle
-
 from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -25,8 +23,9 @@ def find_config(name: str) -> Callable[[], AttrDict]:
     known = list_configs()
     if name not in known:
         raise errors.ConfigError(
-            f'There is no config {name!r}{errors.nearest(name, known)} There '
-            f'are {", ".join(known)}; your own is --config=file.py:function.'
+            f'There is no config {name!r}{errors.nearest(name, known)} `agents '
+            'configs` lists those that there are; your own is '
+            '--config=file.py:function.'
         )
     return getattr(configs, name)
 
@@ -43,6 +42,8 @@ def list_configs() -> list[str]:
 
 def find_in_file(file: str, name: str) -> Callable[..., Any]:
     """Find a function, or a class, of a file that is executed for it."""
+    import cloudpickle  # It takes long, and names alone do not need it.
+
     path = pathlib.Path(file)
     if not path.exists():
         raise errors.ConfigError(

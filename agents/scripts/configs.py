@@ -4,10 +4,10 @@ A config names an environment and an algorithm and says what differs from the
 defaults, which docs/settings.md lists and `settings.py` defines. Run one of
 these by name, or one of your own by file:
 
-    python -m agents.scripts.train --config=pendulum
-    python -m agents.scripts.train --config=my_configs.py:my_experiment
+    agents train --config=pendulum
+    agents train --config=my_configs.py:my_experiment
 
-With `--settings` this prints all settings of a config instead.
+`agents configs` lists them, and `agents configs pendulum` all settings of one.
 """
 
 from collections.abc import Callable
@@ -55,6 +55,26 @@ def gail(algorithm: str = 'trpo', **settings: Any) -> AttrDict:
         settings: Settings of the algorithm.
     """
     return define_config(algorithm, **{'rewards': 'airl', **settings})
+
+
+# What learns, by the function above that has its defaults.
+ALGORITHMS = (
+    'ppo',
+    'reinforce',
+    'trpo',
+    'npg',
+    'acktr',
+    'gail',
+    'behaviour_cloning',
+)
+
+
+def algorithm_of(config: AttrDict) -> str:
+    """Which of the functions above a config is made by."""
+    if config.rewards != 'environment':
+        return 'gail'
+    natural = config.algorithm == 'trpo' and not config.line_search
+    return 'npg' if natural else config.algorithm
 
 
 # Steps of TRPO for small tasks: long ones that shrink to nothing, and damped,
@@ -141,13 +161,36 @@ def mujoco_cloning(env: str, **settings: Any) -> AttrDict:
     return mujoco(env, behaviour_cloning, **{**defaults, **settings})
 
 
+def images(env: Any, **settings: Any) -> AttrDict:
+    """What suits PPO where observations are large images.
+
+    Args:
+        env: The environment.
+        settings: What differs.
+    """
+    defaults: dict[str, Any] = {
+        'num_agents': 8,
+        'update_every': 128,
+        'update_epochs': 4,
+        'batch_size': 256,
+        'policy_layers': [],
+        'value_layers': [],
+        'learning_rate': 2.5e-4,
+        'learning_rate_schedule': 'linear',
+        'clip_range': 0.1,
+        'entropy_bonus': 0.01,
+    }
+    return ppo(env=env, **{**defaults, **settings})
+
+
 def atari(game: str, **settings: Any) -> AttrDict:
     """The usual settings of PPO for Atari; install `agents[atari]`.
 
-    Those of Stable-Baselines3's zoo. But episodes are whole games, whatever
-    lives are lost, unless `env_kwargs={'episodic_life': True}`, and actions
-    are repeated by chance, as Machado et al. 2018 propose in Revisiting the
-    Arcade Learning Environment.
+    Those of Stable-Baselines3's zoo, but episodes are whole games, whatever
+    lives are lost, unless `env_kwargs={'episodic_life': True}`. With
+    `env_kwargs={'repeat_action_probability': 0.25}` actions are repeated by
+    chance, as Machado et al. 2018 propose in Revisiting the Arcade Learning
+    Environment, which takes longer to learn.
 
     Args:
         game: Name of the game, such as `Pong` or `space_invaders`.
@@ -155,26 +198,20 @@ def atari(game: str, **settings: Any) -> AttrDict:
     """
     if game.islower():
         game = game.title().replace('_', '')
+    usual = {'repeat_action_probability': 0.0}
+    given = {**usual, **settings.pop('env_kwargs', {})}
     defaults: dict[str, Any] = {
+        'env_kwargs': given,
         'max_length': 27_000,  # Half an hour of the game.
-        'num_agents': 8,
         'steps': 10_000_000,
-        'update_every': 128,
-        'update_epochs': 4,
-        'batch_size': 256,
-        'policy_layers': [],
-        'value_layers': [],
         'eval_every': 500_000,
         'eval_episodes': 8,
-        'learning_rate': 2.5e-4,
-        'learning_rate_schedule': 'linear',
-        'clip_range': 0.1,
-        'entropy_bonus': 0.01,
         'normalize_observ': False,
         'normalize_reward': False,
         'reward_limit': 1.0,
     }
-    return ppo(env=f'vector:ale_py:ALE/{game}-v5', **{**defaults, **settings})
+    env = f'vector:ale_py:ALE/{game}-v5'
+    return images(env, **{**defaults, **settings})
 
 
 def debug() -> AttrDict:

@@ -57,13 +57,20 @@ class Interrupts:
     Args:
         aim: What is going to be done at a signal, to be said.
         ranks: Those that are stopped together.
+        quiet: Whether to say nothing of a first signal.
     """
 
-    def __init__(self, aim: str = 'stopping', ranks: World = ALONE):
+    def __init__(
+        self,
+        aim: str = 'stopping',
+        ranks: World = ALONE,
+        quiet: bool = False,
+    ):
         self.signal: int | None = None
         self.raised = False
         self.agreed = False  # Whether all ranks stop.
         self._aim = aim
+        self._quiet = quiet
         self._doing = ''
         self._held = False
         self._told = threading.Event()
@@ -171,11 +178,12 @@ class Interrupts:
         if number:
             self.signal = self.signal or number
             name = signal.Signals(number).name
-            _tell(f'\n{name}: {self._aim}; once more to exit at once.')
+            if not self._quiet:
+                _tell(f'\n{name}: {self._aim}; once more to exit at once.')
             self._told.set()
             self.cancel()
             again, _, _ = select.select([self._read], [], [], PATIENCE)
-            if self._doing and not again:
+            if self._doing and not (again or self._quiet):
                 _tell(f'{"":<11}{self._doing} first')
             number = self._next()
         if number:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.algorithms import sizes
-from agents.parts import encodings
+
+# Names that `encodings.py` knows, which takes long to import.
+PRESETS = 'atari', 'small'
 
 # How long a list may be. It may come from a stranger, and so may numbers that
 # become memory, for which there are limits below.
@@ -179,12 +181,13 @@ PASSES = Kind(int, least=1, most=1_000_000)
 PASSES_OR_ZERO = Kind(int, least=0, most=1_000_000)
 AGENT_STEPS = Kind(int, least=1, most=10**9)
 ENVIRONMENTS = Kind(int, least=1, most=100_000)
+CHECKPOINTS = Kind(int, least=2, most=100_000)
 PROCESSES_OR_NONE = Kind(int, least=1, most=10_000, or_none=True)
 UNITS = Kind(int, least=1, most=65_536)
 LAYERS = Kind(int, least=1, most=65_536, is_list=True)
 UNITS_OR_NONE = Kind(int, least=1, most=65_536, or_none=True)
 CONVOLUTIONS = ConvolutionsKind(
-    str, least=1, most=1024, choices=tuple(encodings.PRESETS), or_none=True
+    str, least=1, most=1024, choices=PRESETS, or_none=True
 )
 ROWS = Kind(int, least=1, most=sizes.MAX_ROWS)
 FLAG = Kind(bool)
@@ -204,6 +207,7 @@ COLUMNS = Kind(
 )
 CALLBACKS = FunctionsKind(str, is_list=True, pattern=r'.+:[^\W\d]\w*')
 FILE_OR_NONE = Kind(str, or_none=True, name='the name of a file')
+RUN_OR_NONE = Kind(str, or_none=True, name='the directory of a run')
 SEED = Kind(int, least=0, most=2**32 - 1)
 ENVIRONMENT = Kind(
     str,

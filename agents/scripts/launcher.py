@@ -111,7 +111,7 @@ def _explain(code: int, heard: _Heard) -> None:
     if heard.killed:
         console.complain(
             f'A rank was killed: {heard.killed}. All others have been ended. '
-            'Give the timestamp of the run to go on from its last checkpoint.'
+            'Give the --name of the run to go on from its last checkpoint.'
         )
     elif not heard.explained:
         for line in heard.noise:

@@ -21,7 +21,7 @@ from agents.tools.runs import saver
 def load(
     directory: str | pathlib.Path,
     config: AttrDict | None = None,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
     num_agents: int | None = None,
     seed: int | None = None,
 ) -> 'LoadedPolicy':
@@ -43,7 +43,8 @@ def load(
     Args:
         directory: Directory of the run.
         config: The configuration of the run, by default as it was saved.
-        checkpoint: Training step of a checkpoint, by default of the last.
+        checkpoint: Training step of a checkpoint, or 'best' for the one with
+            the highest score of an evaluation; by default the last.
         num_agents: How many observations there are in a batch; by default they
             come one at a time.
         seed: Seed for actions that are sampled, by default that of the run.
@@ -55,12 +56,13 @@ def load(
     observ_space, action_space = utility.load_spaces(directory)
     if utility.last_checkpoint(directory) is None:
         raise errors.ConfigError(f'There is no checkpoint in {directory} yet.')
-    _require_fit(directory, checkpoint, observ_space, action_space, saved)
+    step = utility.find_checkpoint(directory, checkpoint)
+    _require_fit(directory, step, observ_space, action_space, saved)
     made = networks.define(observ_space, action_space, saved)
     loaded = policy.define(
         made.policy, observ_space, action_space, saved, encoder=made.encoder
     )
-    step = _define_saver(loaded, directory).restore(checkpoint)
+    step = _define_saver(loaded, directory).restore(step)
     assert step is not None
     seed = saved.seed if seed is None else seed
     return LoadedPolicy(
@@ -169,6 +171,11 @@ class LoadedPolicy:
         self._begins = np.ones(self._count, bool)
         masked = choices.has_mask(observ_space, self.action_space)
         self._watch = choices.Watch(self.action_space) if masked else None
+
+    @property
+    def policy(self) -> policy.Policy:
+        """What chooses the actions, as algorithms have it."""
+        return self._policy
 
     def reset(self, mask: np.ndarray | None = None) -> None:
         """Tell that episodes begin, of all agents or where a mask is true."""

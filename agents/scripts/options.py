@@ -1,4 +1,10 @@
-"""Parses the options of commands and refuses those that there are not."""
+"""Parses the options of commands and refuses those that there are not.
+
+What several commands have is added by a method of the parser, so that it reads
+and means the same in all of them. Their order in a help is: what it is about (a
+run, or what to train), options of the command alone, and then `add_functions`,
+`add_set`, `add_seed`, `add_env_processes`, `add_ranks` and `add_quiet`.
+"""
 
 import argparse
 import difflib
@@ -6,6 +12,9 @@ import shutil
 import textwrap
 from collections.abc import Collection, Sequence
 from typing import NoReturn
+
+# The checkpoint with the best score of an evaluation.
+BEST = 'best'
 
 
 class Parser(argparse.ArgumentParser):
@@ -17,6 +26,7 @@ class Parser(argparse.ArgumentParser):
         epilog: What the help ends with.
         settings: Names that are not options but settings of a config.
         examples: Commands that the help shows.
+        usage: What the help begins with, by default all options.
     """
 
     def __init__(
@@ -26,11 +36,13 @@ class Parser(argparse.ArgumentParser):
         epilog: str | None = None,
         settings: Collection[str] = (),
         examples: Sequence[str] = (),
+        usage: str | None = None,
     ):
         shown = 'examples:' + ''.join(f'\n  {each}' for each in examples)
-        parts = [shown if examples else None, epilog and _wrap(epilog)]
+        parts = [shown if examples else None, epilog]
         super().__init__(
             prog,
+            usage,
             description=_wrap(description),
             epilog='\n\n'.join(filter(None, parts)) or None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -45,6 +57,70 @@ class Parser(argparse.ArgumentParser):
             self._refuse(unknown)
         return options
 
+    def add_run(self) -> None:
+        """Add the options that choose what one run has learnt, and when."""
+        self.add_argument(
+            '--logdir',
+            required=True,
+            metavar='RUN',
+            help='directory of the run',
+        )
+        self.add_argument(
+            '--checkpoint',
+            type=_parse_checkpoint,
+            metavar='STEP',
+            help='training step of a checkpoint, or best (the last)',
+        )
+
+    def add_experiment(self, algorithm: bool = True) -> None:
+        """Add the options that say what to train, see `experiments.find`.
+
+        Args:
+            algorithm: Whether it matters what learns.
+        """
+        self.add_argument(
+            '--config',
+            metavar='NAME',
+            help='a config of `agents configs`, or file.py:function',
+        )
+        self.add_argument(
+            '--env',
+            metavar='ENV',
+            help='an environment instead of that of the config, or without '
+            'one: an Id, module:Id, or file.py:function, which makes it',
+        )
+        if algorithm:
+            self.add_argument(
+                '--algorithm',
+                metavar='NAME',
+                help='what learns where there is no config (ppo)',
+            )
+
+    def add_sample(self) -> None:
+        """Add the option for other actions than the most probable."""
+        self.add_argument(
+            '--sample',
+            action='store_true',
+            help='sample actions instead of taking the most probable ones',
+        )
+
+    def add_functions(self) -> None:
+        """Add the options for what a run does not save.
+
+        See `experiments.find_for_run`.
+        """
+        self.add_argument(
+            '--config',
+            metavar='NAME',
+            help='config of the run, where it has functions, which are not '
+            'saved',
+        )
+        self.add_argument(
+            '--env',
+            metavar='ENV',
+            help='environment of the run, where that is a function',
+        )
+
     def add_set(self) -> None:
         """Add the option that replaces settings, see `overrides`."""
         self.add_argument(
@@ -54,6 +130,22 @@ class Parser(argparse.ArgumentParser):
             metavar='KEY=VALUE',
             help='replace a setting of the config; repeatable',
         )
+
+    def add_seed(self) -> None:
+        self.add_argument(
+            '--seed',
+            type=int,
+            metavar='N',
+            help='seed of everything random (that of the config)',
+        )
+
+    def add_quiet(self, text: str = 'print errors only') -> None:
+        """Add the option that keeps a command from telling how it goes on.
+
+        Args:
+            text: What is printed all the same.
+        """
+        self.add_argument('--quiet', action='store_true', help=text)
 
     def add_env_processes(self) -> None:
         """Add the options that decide where environments are stepped."""
@@ -94,6 +186,17 @@ class Parser(argparse.ArgumentParser):
         elif near:
             text += f'; did you mean {near[0]}?'
         self.error(text)
+
+
+def _parse_checkpoint(text: str) -> int | str:
+    if text == BEST:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is neither a training step nor {BEST}'
+        ) from None
 
 
 def _wrap(text: str) -> str:

@@ -45,7 +45,8 @@ def opened(
         config: Its settings.
         changed: The settings that environments are made by.
         num_agents: How many environments.
-        checkpoint: Training step of a checkpoint, by default the last.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
+            last.
         env_processes: Whether environments have processes of their own, None
             for where that is quicker.
         signals: Where signals are heard, by default nowhere.
@@ -181,9 +182,16 @@ def _require_same_masks(batch_env: Any, policy: Any) -> None:
         )
 
 
-def run(command: Callable[[interrupts.Interrupts], None]) -> int:
-    """Run a command; returns its exit code, with one line for a mistake."""
-    with interrupts.Interrupts() as signals:
+def run(
+    command: Callable[[interrupts.Interrupts], None], quiet: bool = False
+) -> int:
+    """Run a command; returns its exit code, with one line for a mistake.
+
+    Args:
+        command: What to do, and where it hears of signals.
+        quiet: Whether to print errors only.
+    """
+    with interrupts.Interrupts(quiet=quiet) as signals:
         try:
             command(signals)
         except (Exception, KeyboardInterrupt) as error:

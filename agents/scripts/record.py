@@ -1,7 +1,6 @@
 """Records episodes of a trained policy, for others to learn from.
 
-python -m agents.scripts.record --logdir logdir/<timestamp>-<config>
-    --outfile demos.npz --num_episodes 4
+agents record --logdir logdir/ant --outfile demos.npz --num_episodes 4
 
 See `agents.tools.runs.demonstrations` for what the file holds.
 """
@@ -21,7 +20,7 @@ import numpy as np
 
 from agents.scripts import (
     config_file,
-    config_names,
+    experiments,
     interrupts,
     options,
     overrides,
@@ -37,7 +36,7 @@ def record(
     logdir: str | pathlib.Path,
     outfile: str | pathlib.Path,
     num_episodes: int = 4,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
     config: AttrDict | None = None,
     deterministic: bool = True,
     env_processes: bool | None = True,
@@ -50,7 +49,8 @@ def record(
         logdir: Directory of the run.
         outfile: The file.
         num_episodes: How many episodes.
-        checkpoint: Training step of a checkpoint, by default the last.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
+            last.
         config: The configuration, where functions of it were not saved.
         deterministic: Take the most probable actions rather than sample.
         env_processes: Whether environments have processes of their own, None
@@ -108,9 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
 
     def command(signals: interrupts.Interrupts) -> None:
-        config = (
-            config_names.find_config(given.config)() if given.config else None
-        )
+        config = experiments.find_for_run(given.logdir, given.config, given.env)
         played = record(
             given.logdir,
             given.outfile,
@@ -122,9 +120,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.set,
             signals,
         )
-        _tell(given.outfile, played)
+        if not given.quiet:
+            _tell(given.outfile, played)
 
-    return playing.run(command)
+    return playing.run(command, given.quiet)
 
 
 def _tell(outfile: str, played: Demonstrations) -> None:
@@ -141,27 +140,31 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog='agents record',
         description='Record episodes of a trained policy, for others to learn '
         'from.',
+        examples=[
+            'agents record --logdir logdir/ant --outfile demos.npz',
+            'agents train --config=ant_trpo --set rewards=airl '
+            '--set demonstrations=demos.npz',
+        ],
     )
-    parser.add_argument('--logdir', required=True, help='directory of the run')
-    parser.add_argument('--outfile', required=True, help='file to write (.npz)')
+    parser.add_run()
     parser.add_argument(
-        '--num_episodes', type=int, default=4, help='how many episodes (4)'
+        '--outfile',
+        required=True,
+        metavar='FILE',
+        help='file to write (.npz)',
     )
     parser.add_argument(
-        '--checkpoint',
+        '--num_episodes',
         type=int,
-        help='training step of a checkpoint (the last)',
+        default=4,
+        metavar='N',
+        help='how many episodes (4)',
     )
-    parser.add_argument(
-        '--sample',
-        action='store_true',
-        help='sample actions instead of taking the most probable ones',
-    )
-    parser.add_argument(
-        '--config', help='where the run needs functions that were not saved'
-    )
+    parser.add_sample()
+    parser.add_functions()
     parser.add_set()
     parser.add_env_processes()
+    parser.add_quiet()
     return parser.parse(arguments)
 
 

@@ -68,7 +68,7 @@ def is_run(directory: pathlib.Path) -> bool:
             raise errors.ConfigError(
                 f'{directory} holds {", ".join(others[:5])} but no '
                 f'{config_file.CONFIG_FILE}, so that it is no run to go on '
-                'with. Put that back, or choose another --timestamp.'
+                'with. Put that back, or choose another --name.'
             )
     return False
 
@@ -105,7 +105,7 @@ def is_trained(directory: pathlib.Path) -> bool:
         raise errors.ConfigError(
             f'The run {directory} has been trained but lacks '
             f'{" and ".join(missing)}. Put back what was removed, or choose '
-            'another directory or --timestamp to begin anew.'
+            'another directory or --name to begin anew.'
         )
     return trained
 
@@ -139,12 +139,16 @@ def remove_unused(directory: pathlib.Path) -> None:
             directory.rmdir()
 
 
-def remove_abandoned(logdir: pathlib.Path, name: str) -> None:
-    """Remove directories of runs of a config that were killed too early.
+def remove_abandoned(logdir: pathlib.Path, pattern: str) -> None:
+    """Remove directories of runs that were killed too early.
 
     Those that have nothing but a lock, which nobody holds.
+
+    Args:
+        logdir: Directory of all runs.
+        pattern: What the names of the directories match.
     """
-    for directory in logdir.glob(f'*-{name}'):
+    for directory in logdir.glob(pattern):
         with contextlib.suppress(OSError, errors.UserError):
             if os.listdir(directory) in ([], [LOCK]):
                 with _lock(directory / LOCK):
@@ -174,7 +178,7 @@ def _open_for_good(path: pathlib.Path) -> BinaryIO:
             file.close()
             raise errors.ConfigError(
                 f'Another process is training in {path.parent}. Wait for it, '
-                'or choose another --timestamp.'
+                'or choose another --name.'
             ) from None
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(file.fileno()), os.lstat(path)):

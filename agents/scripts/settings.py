@@ -13,7 +13,6 @@ from typing import Any
 from agents.scripts import kinds
 from agents.scripts.kinds import Kind
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import wrappers
 
 # Names that Keras and `networks.py` know, which cannot be asked for them
 # without importing TensorFlow.
@@ -26,6 +25,9 @@ ACTIVATIONS = (
     'tanh', 'tanh_shrink', 'threshold',
 )  # fmt: skip
 NETWORKS = 'feed_forward', 'recurrent'
+
+# Names that `wrappers.py` knows, which takes long to import.
+OBSERV_BOUNDS = 'clip', 'error'
 
 # Units, as a user counts.
 ALL_STEPS = 'steps of all agents'
@@ -88,7 +90,7 @@ ENVIRONMENTS = Group(
         ),
         'observ_bounds': Setting(
             'ignore',
-            kinds.one_of('ignore', *wrappers.BoundObserv.CHOICES),
+            kinds.one_of('ignore', *OBSERV_BOUNDS),
             'What to do with observations beyond the bounds of their space',
         ),
         'action_masks': Setting(
@@ -142,6 +144,12 @@ SCHEDULE = Group(
             'Length of the training, without evaluation',
             ALL_STEPS,
         ),
+        'begin_from': Setting(
+            None,
+            kinds.RUN_OR_NONE,
+            'Directory of a run whose weights and statistics a new one begins '
+            'with; maybe @step or @best',
+        ),
         'update_every': Setting(
             256,
             kinds.ROWS,
@@ -163,7 +171,7 @@ SCHEDULE = Group(
         'checkpoint_every': Setting(
             1,
             kinds.COUNT,
-            'Least distance from one checkpoint to the next',
+            'Least distance from one checkpoint to the next, but for the best',
             'evaluations',
         ),
         'callbacks': Setting(
@@ -171,6 +179,13 @@ SCHEDULE = Group(
             kinds.CALLBACKS,
             'Functions, also as file.py:function, that are called with every '
             'report',
+        ),
+        'keep_checkpoints': Setting(
+            5,
+            kinds.CHECKPOINTS,
+            'How many of the last are kept, beside the best; the one before '
+            'is for the case that the last is damaged',
+            'checkpoints',
         ),
     },
 )

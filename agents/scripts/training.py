@@ -9,6 +9,7 @@ from collections.abc import (
     Callable,
     Generator,
     Iterator,
+    Mapping,
     Sequence,
 )
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from agents.algorithms import sizes
 from agents.scripts import (
     agreement,
     batches,
+    beginning,
     calling,
     checks,
     config_file,
@@ -54,6 +56,7 @@ def train(
     signals: interrupts.Interrupts | None = None,
     began: float | None = None,
     callbacks: 'Sequence[Callback | str]' = (),
+    begin_from: str | pathlib.Path | None = None,
 ) -> 'Training':
     """Train and evaluate in turn.
 
@@ -75,6 +78,9 @@ def train(
         began: Time at which the run began, by `time.perf_counter`.
         callbacks: Functions that are called with every report, after those of
             the setting of this name, see `agents.callbacks`.
+        begin_from: Directory of another run, with whose weights and statistics
+            a new one begins, as by the setting of this name. It may end with
+            `@` and a training step or `best`; by default it is the last.
 
     Returns:
         Iterator of mean scores of the episodes since the last report, of
@@ -82,9 +88,12 @@ def train(
         `report`. The training takes place while it is iterated over or run.
     """
     ranks = world.connect()
+    if begin_from is not None:
+        config = config.copy(begin_from=str(begin_from))
     require_valid(config, ranks.size)
     began = time.perf_counter() if began is None else began
-    phases = plan.make(config, env_setup.is_native(config))
+    begun = ranks.share(utility.last_checkpoint(logdir) or 0)
+    phases = plan.make(config, env_setup.is_native(config), begun)
     signals = signals or interrupts.Interrupts(ranks=ranks)
     shown = say if say and ranks.is_first else console.silent()
     status = Status(shown, signals, phases)
@@ -199,6 +208,7 @@ def _train(
     with contextlib.ExitStack() as stack:
         begun = logdir is not None and _take_directory(logdir, config, stack)
         session = ranks.share(utility.last_checkpoint(logdir) or 0)
+        config, source = _find_source(config, logdir, session, status, ranks)
         envs = batches.start(
             mine, env_processes, session, status, restarts, ranks
         )
@@ -239,13 +249,23 @@ def _train(
         loop = _define_loop(
             graph, config, status, restarts, began, keep, ranks, called
         )
-        if logdir:
-            _require_same_spaces(envs[0], logdir)
-        saver = _restore(graph, loop, status, logdir, ranks) if saved else None
+        if logdir and (logdir / utility.SPACES).exists():
+            _require_same_spaces(envs[0], logdir, 'begin a new run')
+        saver = (
+            _restore(graph, loop, config, status, logdir, ranks)
+            if saved
+            else None
+        )
         if begun:
             status.say('checkpoint', 'nothing had been saved')
+        if source:
+            otherwise = 'do not begin from it'
+            _require_same_spaces(envs[0], source.directory, otherwise)
+        if config.begin_from is not None and not session:
+            beginning.take(source, graph, config, ranks, status.say)
         if int(loop.step) >= phases.last_step:
             status.complete(loop.clock())
+            _tell_best(saver, status)
             return
         if not (loop.clock() and envs[0].native):
             graph.restart()
@@ -271,25 +291,85 @@ def _take_directory(
     return (logdir / config_file.CONFIG_FILE).exists()
 
 
+def _find_source(
+    config: AttrDict,
+    logdir: pathlib.Path | None,
+    session: int,
+    status: Status,
+    ranks: World,
+) -> tuple[AttrDict, beginning.Source | None]:
+    """What a run begins from, and its settings, in which that is written down.
+
+    Args:
+        config: Its settings.
+        logdir: Its directory, if it has one.
+        session: Step of its own last checkpoint, from which it goes on then.
+        status: Where to tell what is going on.
+        ranks: Those that run it, of which the first alone looks for files.
+    """
+    if session:
+        return beginning.go_on(config, logdir) if logdir else config, None
+    if not ranks.is_first:
+        return config, None
+    source = beginning.find(config, lambda text: status.say('begin', text))
+    return config.copy(begin_from=source and source.name), source
+
+
 def _restore(
     graph: utility.SimulationGraph,
     loop: 'Loop',
+    config: AttrDict,
     status: Status,
     logdir: pathlib.Path | None,
     ranks: World,
 ) -> Any:
     """Make the saver of a run, and set all to the last checkpoint."""
-    variables = {**graph.variables, 'step': loop.step}
     saver = utility.define_shared_saver(
-        variables,
-        graph.of_agents,
+        graph,
+        loop.step,
         logdir,
+        config.keep_checkpoints,
         ranks,
         lambda: agreement.require_same_weights(ranks, graph.learnt()),
     )
     restored = saver.restore(warn=lambda text: status.say('checkpoint', text))
-    _require_place(loop, restored, status.phases)
+    if restored is not None:
+        _find_place(loop, restored, status.phases)
+    if restored is not None and saver.anew:
+        _begin_anew(graph, loop, saver.anew, config, status)
     return saver
+
+
+def _begin_anew(
+    graph: utility.SimulationGraph,
+    loop: 'Loop',
+    anew: Mapping[str, int],
+    config: AttrDict,
+    status: Status,
+) -> None:
+    """Go on with another number of agents.
+
+    Args:
+        graph: What was restored but for its agents.
+        loop: The loop.
+        anew: What was not, see `agents.tools.runs.saver`.
+        config: Settings.
+        status: Where to tell what is going on.
+    """
+    before = {
+        'eval_episodes' if name.startswith('eval_env/') else 'num_agents': count
+        for name, count in anew.items()
+    }
+    for key, count in before.items():
+        status.say(
+            'checkpoint',
+            f'was saved with {key}={count}, and goes on with {config[key]}; '
+            'their episodes begin anew',
+        )
+    if 'num_agents' in before:
+        graph.count_on(loop.clock() // status.phases.rollout)
+        if graph.batch_envs['train'].native:  # Others always begin anew.
+            graph.restart()
 
 
 def _run(
@@ -336,12 +416,23 @@ def _run(
             agreed = not failure or failure is called.failure
             resumable = agreed or (alone and not native)
             if saver and loop.clock() and resumable:
-                saver.save(loop.clock())
+                loop.save(saver)
+                _tell_best(saver, status)
         except errors.UserError as error:
             if failure is None:
                 raise
             # Said rather than raised, which would hide what went wrong first.
             status.say('checkpoint', str(error))
+
+
+def _tell_best(saver: Any, status: Status) -> None:
+    best = saver.best if saver else None
+    if best:
+        status.say(
+            'best',
+            f'score {best.score:.1f} at step {best.step:,}; '
+            '--checkpoint=best takes it',
+        )
 
 
 def _define_loop(
@@ -414,10 +505,16 @@ def _follow(
     return operate
 
 
-def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
-    """Refuse to go on in an environment of another kind."""
-    if not (pathlib.Path(logdir) / utility.SPACES).exists():
-        return
+def _require_same_spaces(
+    batch_env: Any, logdir: pathlib.Path, otherwise: str
+) -> None:
+    """Refuse to go on in an environment of another kind.
+
+    Args:
+        batch_env: The environment.
+        logdir: Directory of the run that has learnt.
+        otherwise: What to do if another environment is wanted.
+    """
     found = batch_env.observation_space, batch_env.action_space
     learnt = utility.load_spaces(logdir)
     for kind, new, old in zip(
@@ -428,16 +525,21 @@ def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
             setting = 'env' if masks[0] == masks[1] else 'action_masks'
             raise errors.ConfigError(
                 f'The environment has {kind} of {new}, where {logdir} has '
-                f'learnt with {old}. Leave {setting} as it was, or begin a new '
-                'run.'
+                f'learnt with {old}. Leave {setting} as it was, or '
+                f'{otherwise}.'
             )
 
 
-def _require_place(
-    loop: 'Loop', restored: int | None, phases: plan.Plan
-) -> None:
-    """Keep the training step where the phases have changed their sizes."""
-    if restored is not None and loop.clock() != restored:
+def _find_place(loop: 'Loop', restored: int, phases: plan.Plan) -> None:
+    """Keep the training step where the phases have changed their sizes.
+
+    The step over all phases then is another: where a rollout begins, which is
+    the next multiple of its size, or an evaluation.
+    """
+    cycle = phases.train + phases.evaluation
+    position = int(loop.step) % cycle
+    begins = position <= phases.train and not position % phases.rollout
+    if not begins or loop.clock() != restored:
         cycles, within = divmod(restored, phases.train)
-        whole = cycles * (phases.train + phases.evaluation)
-        loop.step.assign(whole + within)
+        within += -within % phases.rollout
+        loop.step.assign(cycles * cycle + within)

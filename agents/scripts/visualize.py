@@ -1,12 +1,10 @@
 """Makes videos of a trained policy, and a plot of how it learnt.
 
-python -m agents.scripts.visualize --logdir logdir/<timestamp>-<config>
+agents visualize --logdir logdir/ant
 """
 
 import argparse
 import contextlib
-import io
-import math
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,23 +20,22 @@ import numpy as np
 
 from agents.scripts import (
     config_file,
-    config_names,
+    console,
+    experiments,
     interrupts,
     options,
     overrides,
     playing,
+    plot,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.runs import files, progress
+from agents.tools.runs import files
 
 # Frames per second where the environment does not tell.
 DEFAULT_FPS = 30
 
 CURVE = 'learning_curve.png'
-
-# Beyond this, scores come from elsewhere and axes cannot be drawn.
-LARGEST_SCORE = 1e30
 
 
 def visualize(
@@ -46,11 +43,12 @@ def visualize(
     outdir: str | pathlib.Path,
     num_agents: int = 1,
     num_episodes: int = 1,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
     config: AttrDict | None = None,
     env_processes: bool = True,
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
+    say: console.Console | None = None,
 ) -> list[pathlib.Path]:
     """Write videos of episodes of the most probable actions, and a plot.
 
@@ -59,11 +57,13 @@ def visualize(
         outdir: Directory for the files.
         num_agents: Number of environments that are played at the same time.
         num_episodes: Number of episodes of each.
-        checkpoint: Training step of a checkpoint, by default the last.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
+            last.
         config: The configuration, where functions of it were not saved.
         env_processes: Whether environments have processes of their own.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
+        say: Where to tell of the files, by default on the terminal.
 
     Returns:
         The files.
@@ -77,14 +77,15 @@ def visualize(
             f'num_episodes={num_episodes}.'
         )
     signals = signals or interrupts.Interrupts()
+    say = say or console.on_terminal()
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
     with files.telling(outdir):
         outdir.mkdir(parents=True, exist_ok=True)
     files.clear_up(outdir)
-    plot(logdir, outdir / CURVE)
+    plot.draw_run(logdir, outdir / CURVE)
     made = [shown / CURVE]
-    print(made[0], flush=True)
+    say.print(f'{made[0]}')
     with playing.opened(
         logdir,
         config,
@@ -99,60 +100,8 @@ def visualize(
             batch_env, policy, outdir, num_episodes, signals
         ):
             made.append(shown / file.name)
-            print(f'{made[-1]}  score {score:.1f}')
+            say.print(f'{made[-1]}  score {score:.1f}')
     return made
-
-
-def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
-    """Draw the scores of a run over its training steps.
-
-    Those of the evaluation are in a band as wide as their standard deviation
-    in each direction, where it is known.
-    """
-    import matplotlib
-
-    matplotlib.use('agg')
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 3.5), layout='constrained')
-    for phase, label in (('train', 'training'), ('eval', 'evaluation')):
-        steps, scores, deviations = read_curve(logdir, phase)
-        (line,) = axes.plot(steps, scores, label=label)
-        if phase == 'eval':
-            axes.fill_between(
-                steps,
-                np.subtract(scores, deviations),
-                np.add(scores, deviations),
-                color=line.get_color(),
-                alpha=0.2,
-                linewidth=0,
-            )
-    axes.set_xlabel('training steps')
-    axes.set_ylabel('score')
-    axes.set_title(logdir.resolve().name, parse_math=False)
-    axes.spines[['top', 'right']].set_visible(False)
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    image = io.BytesIO()
-    figure.savefig(image, dpi=150)
-    pyplot.close(figure)
-    files.write(file, image.getvalue())
-
-
-def read_curve(
-    logdir: pathlib.Path, phase: str
-) -> tuple[list[int], list[float], list[float]]:
-    """Read steps, scores and standard deviations, which may be NaN."""
-    rows = [
-        row
-        for row in progress.read(logdir)
-        if row.phase == phase and abs(row.score) < LARGEST_SCORE
-    ]
-    deviations = [
-        row.score_std if abs(row.score_std) < LARGEST_SCORE else math.nan
-        for row in rows
-    ]
-    return [row.step for row in rows], [row.score for row in rows], deviations
 
 
 def _play(
@@ -282,9 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
 
     def command(signals: interrupts.Interrupts) -> None:
-        config = (
-            config_names.find_config(given.config)() if given.config else None
-        )
+        config = experiments.find_for_run(given.logdir, given.config, given.env)
         visualize(
             given.logdir,
             given.outdir or given.logdir,
@@ -295,34 +242,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.env_processes,
             given.set,
             signals,
+            console.on_terminal(not given.quiet),
         )
 
-    return playing.run(command)
+    return playing.run(command, given.quiet)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents visualize',
         description='Make videos of a trained policy and plot how it learnt.',
+        examples=[
+            'agents visualize --logdir logdir/ant',
+            'agents visualize --logdir logdir/ant --checkpoint=best '
+            '--num_episodes=3 --outdir=videos',
+            'agents visualize --logdir logdir/maze --env=my_maze.py:make_maze',
+        ],
     )
-    parser.add_argument('--logdir', required=True, help='directory of the run')
-    parser.add_argument('--outdir', help='directory for the files (the logdir)')
+    parser.add_run()
     parser.add_argument(
-        '--checkpoint',
+        '--outdir',
+        metavar='DIRECTORY',
+        help='directory for the files (the logdir)',
+    )
+    parser.add_argument(
+        '--num_agents',
         type=int,
-        help='training step of a checkpoint (the last)',
+        default=1,
+        metavar='N',
+        help='environments (1)',
     )
     parser.add_argument(
-        '--config', help='where the run needs functions that were not saved'
+        '--num_episodes',
+        type=int,
+        default=1,
+        metavar='N',
+        help='episodes of each (1)',
     )
+    parser.add_functions()
     parser.add_set()
-    parser.add_argument(
-        '--num_agents', type=int, default=1, help='environments (1)'
-    )
-    parser.add_argument(
-        '--num_episodes', type=int, default=1, help='episodes of each (1)'
-    )
     parser.add_env_processes()
+    parser.add_quiet()
     return parser.parse(arguments)
 
 

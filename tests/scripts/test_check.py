@@ -98,7 +98,7 @@ def test_sound_environment_is_told_and_how_to_train_on_it(run):
     assert 'terminated; score ' in said['episodes']
     assert said['seed'].startswith('gives the same again for 200 steps')
     assert said['contract'] == 'nothing wrong'
-    assert said['train'] == 'python -m agents.scripts.train --config=cartpole'
+    assert said['train'] == 'agents train --env=CartPole-v1'
 
 
 def test_episodes_are_cut_as_those_of_a_training(run):
@@ -107,7 +107,9 @@ def test_episodes_are_cut_as_those_of_a_training(run):
     assert said['actions'] == 'Box 1 float32, -2 to 2'
     _, said = run('--env=Pendulum-v1', '--set', 'max_length=50')
     assert said['episodes'].startswith('4 truncated at 50 steps (max_length)')
-    assert "ppo(env='Pendulum-v1', max_length=50)" in said['train']
+    assert said['train'] == (
+        'agents train --env=Pendulum-v1 --set max_length=50'
+    )
     _, said = run('--env=MountainCar-v0', '--set', 'max_length=9000')
     assert said['episodes'].startswith('1 truncated at 200 steps')
 
@@ -128,7 +130,8 @@ def test_function_of_a_file_with_its_arguments(run, file):
     assert 'always 0; random actions meet no reward' in said['rewards']
     assert 'door Discrete 3 0 0 0 0 never changes' in said['observ']
     assert 'place Box 2 float32 -1 to 1' in said['observ']
-    assert "configs.ppo(env=Maze, env_kwargs={'size': 8})" in said['train']
+    command = f"agents train --env={file}:Maze --set 'env_kwargs={{size: 8}}'"
+    assert said['train'] == command
 
 
 def test_environment_of_a_config(run, file):
@@ -136,7 +139,7 @@ def test_environment_of_a_config(run, file):
     assert code == 0
     # The 9 steps of an episode are more than the config allows.
     assert said['episodes'].startswith('40 truncated at 5 steps (max_length)')
-    command = f'--config={file}:maze --set env_kwargs={{size: 9}}'
+    command = f"--config={file}:maze --set 'env_kwargs={{size: 9}}'"
     assert said['train'].endswith(command)
 
 
@@ -193,7 +196,7 @@ def test_what_had_better_be_normalized_is_told(run, file):
         (['--env=CartPole-v1', '--steps=0'], 'steps=0 are none'),
         (['--env=CartPole-v1', '--set=sed=1'], "did you mean 'seed'"),
         (['--config=cartpol'], "did you mean 'cartpole'"),
-        ([], 'one of the arguments --env --config is required'),
+        ([], 'there is nothing to check: give --env or --config'),
         (['--env=CartPole-v1', '--env_kwargs=1'], '--set env_kwargs=1'),
     ],
 )

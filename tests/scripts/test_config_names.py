@@ -31,12 +31,12 @@ def test_config_names_are_experiments_alone():
     assert not {'default', 'mujoco', 'Any', *ALGORITHMS} & set(names)
 
 
-def test_unknown_config_suggests_nearest_and_lists_all():
+def test_unknown_config_suggests_nearest_and_tells_where_all_are():
     with pytest.raises(errors.ConfigError) as info:
         config_names.find_config('pendulm')
     message = str(info.value)
     assert "no config 'pendulm'; did you mean 'pendulum'? " in message
-    assert all(name in message for name in config_names.list_configs())
+    assert '`agents configs` lists' in message
 
 
 @pytest.mark.parametrize('name', ['default', 'ppo', 'mujoco', 'Any', '_define'])

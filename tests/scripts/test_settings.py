@@ -5,7 +5,9 @@ import inspect
 import pytest
 
 from agents.algorithms import ALGORITHMS
-from agents.scripts import configs, settings
+from agents.parts import encodings
+from agents.scripts import configs, kinds, settings
+from agents.tools.envs import wrappers
 
 ENTRIES = [
     (name, entry)
@@ -71,6 +73,8 @@ def test_names_are_those_that_there_are():
     for name in settings.ACTIVATIONS:
         assert callable(keras.activations.get(name))
     assert set(settings.NETWORKS) == set(networks.NETWORKS)
+    assert set(kinds.PRESETS) == set(encodings.PRESETS)
+    assert settings.OBSERV_BOUNDS == wrappers.BoundObserv.CHOICES
 
 
 def test_lists_of_a_config_are_its_own():

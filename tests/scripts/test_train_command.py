@@ -1,6 +1,7 @@
 """Training on the command line, in processes of their own."""
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from agents.scripts import config_file, run_directory, utility
+from agents.scripts import config_file, run_directory, train, utility
 from agents.scripts.train import main
 from agents.tools.runs import checkpoints
 
@@ -186,7 +187,7 @@ def test_ctrl_c_saves_and_can_be_resumed(start, home, checkpoint, eagerly):
     lines = [line for line in output.splitlines() if line]
     assert 'SIGINT: saving; once more to exit at once.' in lines
     assert lines[-1] == (
-        'stopped    logdir/now-debug is saved; give its timestamp to go on'
+        'stopped    logdir/now-debug is saved; --name=now-debug goes on'
     )
     directory = home / 'logdir' / 'now-debug'
     *_, stopped = whole_checkpoints(directory)
@@ -256,7 +257,7 @@ def test_ctrl_c_in_an_evaluation(start, home, configs_file):
     process.send_signal(signal.SIGINT)
     output, problems = finish(process, workers)
     assert (process.returncode, problems) == (130, '')
-    assert output.endswith('is saved; give its timestamp to go on\n')
+    assert output.endswith('is saved; --name=now-evaluated goes on\n')
     directory = home / 'logdir' / 'now-evaluated'
     assert whole_checkpoints(directory) == [1000]
 
@@ -270,7 +271,7 @@ def test_ctrl_c_in_a_long_update(start, home, configs_file):
     output, problems = finish(process, workers)
     assert (process.returncode, problems) == (130, '')
     assert 'finishing the update first\n' in output
-    assert output.endswith('is saved; give its timestamp to go on\n')
+    assert output.endswith('is saved; --name=now-thorough goes on\n')
 
 
 def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
@@ -336,7 +337,7 @@ def test_environment_that_raises_in_a_worker(start, home, configs_file):
     assert problems.count('Traceback') == 1
     assert 'experiments.py", line' in problems
     assert output.endswith(
-        'has a checkpoint of step 400; give its timestamp to go on\n'
+        'has a checkpoint of step 400; --name=now-raising goes on\n'
     )
     # Of 120 steps, 2 rollouts of 50 steps were completed, of 4 agents each.
     directory = home / 'logdir' / 'now-raising'
@@ -468,10 +469,12 @@ def test_mistaken_setting_of_a_resumed_run_is_one_line(mistake, tmp_path):
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        ([], 'the following arguments are required: --config'),
+        ([], 'there is nothing to train: give --config or --env, or --name'),
         (['--config=debug', '--seed=x'], "--seed: invalid int value: 'x'"),
         (['--config=debug', '--color=x'], 'unrecognized arguments: --color=x'),
-        (['--config=debug', '--env=A-v0'], 'a setting: --set env=A-v0'),
+        (['--config=debug', '--gae_lambda=1'], 'a setting: --set gae_lambda=1'),
+        (['--config=debug', '--algorithm=ppo'], 'goes with --env'),
+        (['--config=debug', '--name=a', '--timestamp=b'], 'not allowed with'),
         (['--conf=debug', '--config=debug'], 'did you mean --config?'),
     ],
 )
@@ -484,12 +487,16 @@ def test_mistaken_arguments_show_the_usage(capsys, arguments, message):
     assert message in problems
 
 
-def test_help_lists_the_configs(capsys):
+def test_help_has_examples_that_can_be_parsed(capsys):
     with pytest.raises(SystemExit) as info:
         main(['--help'])
     assert info.value.code == 0
     output = capsys.readouterr().out
-    assert 'pendulum' in output and '--timestamp' in output
+    assert 'agents train --config=pendulum\n' in output
+    examples = re.findall('^  agents train (.*?)(?:#.*)?$', output, re.M)
+    assert len(examples) == 5
+    for example in examples:
+        assert train._parse(shlex.split(example))
 
 
 def test_mistake_in_a_process_of_its_own(home):

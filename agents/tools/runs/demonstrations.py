@@ -127,7 +127,7 @@ def read(
     if not path.exists():
         raise errors.ConfigError(
             f'There is no file of demonstrations {path.absolute()}. Make one '
-            'by python -m agents.scripts.record --logdir RUN --outfile FILE.'
+            'by `agents record --logdir RUN --outfile FILE`.'
         )
     try:
         arrays = _unpack(files.read(path, MAX_BYTES))

@@ -224,7 +224,7 @@ def test_file_cut_anywhere_is_refused(file):
 
 def test_what_is_no_file_is_refused_at_once(tmp_path):
     path = tmp_path / 'demos.npz'
-    with pytest.raises(errors.ConfigError, match='agents.scripts.record'):
+    with pytest.raises(errors.ConfigError, match='agents record'):
         read(path)
     os.mkfifo(path)
     with pytest.raises(errors.ConfigError, match=str(path)):

@@ -1,0 +1,193 @@
+"""What goes into an exported policy and what comes out, as plain values.
+
+Observations are those of the environment. Each leaf is an input: `observ`, or
+for a Dict or Tuple `observ_<key>` and so on. Where actions are masked, `mask`
+tells with a byte for each choice whether it is possible. A memory is the input
+`state` (`state_0` and so on if there are several) and the output `next_state`;
+it is zero at the beginning of an episode. The output `action` is what the
+environment is stepped with. All have an axis for a batch in front.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.parts import masks
+from agents.parts.policy import Policy
+from agents.tools import choices, nested, spaces
+
+OBSERV, MASK, STATE, ACTION, NEXT = (
+    'observ',
+    'mask',
+    'state',
+    'action',
+    'next_',
+)
+
+
+def describe(
+    policy: Policy, observ_space: gym.Space, about: dict[str, Any]
+) -> dict[str, Any]:
+    """Describe a policy.
+
+    Args:
+        policy: The policy.
+        observ_space: Space of the observations.
+        about: What else there is to tell, in front.
+    """
+    action_space = policy.action_space
+    seen = environment_space(observ_space, action_space)
+    inputs = _describe_leaves(seen)
+    if masks.has_mask(observ_space, action_space):
+        shape = [sum(choices.sizes(action_space))]
+        entry = {'path': [choices.KEY], 'shape': shape, 'dtype': 'uint8'}
+        inputs.append({'name': MASK, **entry})
+    states = _describe_state(policy.network)
+    action = {
+        'name': ACTION,
+        'shape': list(spaces.shape(action_space)),
+        'dtype': str(action_space.dtype),
+    }
+    following = [{**each, 'name': f'{NEXT}{each["name"]}'} for each in states]
+    return {
+        **about,
+        'observation_space': _describe_space(seen),
+        'action_space': _describe_space(action_space),
+        'inputs': [*inputs, *states],
+        'outputs': [action, *following],
+    }
+
+
+def environment_space(
+    observ_space: gym.Space, action_space: gym.Space
+) -> gym.Space:
+    """The space of what an environment observes, without a mask of actions."""
+    visible = masks.visible_space(observ_space, action_space)
+    if visible is observ_space:
+        return observ_space
+    assert isinstance(visible, gym.spaces.Dict)
+    alone = {*visible.spaces} == {choices.OBSERVATION}
+    return visible[choices.OBSERVATION] if alone else visible
+
+
+def named_arrays(
+    described: dict[str, Any], observ: Any, mask: Any, state: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    """The inputs for one observation of an environment, as a batch of one.
+
+    Args:
+        described: What `describe` has returned.
+        observ: The observation.
+        mask: Which choices are possible, or None.
+        state: The arrays of the memory; those that are missing are zero.
+    """
+
+    def find(entry: dict[str, Any]) -> Any:
+        if entry['name'] in state:
+            return state[entry['name']][0]
+        if entry['name'] == MASK:
+            return np.asarray(mask) != 0
+        if 'path' not in entry:
+            return np.zeros(entry['shape'])
+        value = observ
+        for key in entry['path']:
+            value = value[key]
+        return value
+
+    return {
+        entry['name']: np.asarray(find(entry), entry['dtype'])[None]
+        for entry in described['inputs']
+    }
+
+
+def _describe_leaves(space: gym.Space) -> list[dict[str, Any]]:
+    names: set[str] = set()
+    entries = []
+    pairs = zip(_paths(space), spaces.leaves(space), strict=True)
+    for path, leaf in pairs:
+        spec = spaces.specs(leaf)
+        entry = {'path': path, 'shape': list(spec.shape), 'dtype': spec.dtype}
+        name = _unused('_'.join([OBSERV, *map(str, path)]), names)
+        entries.append({'name': name, **entry})
+    return entries
+
+
+def _describe_state(network: Any) -> list[dict[str, Any]]:
+    sizes = getattr(network, 'state_size', ())
+    names = [
+        re.sub(r'\W', '_', name, flags=re.ASCII)
+        for name in nested.names(sizes, STATE)
+    ]
+    return [
+        {'name': name, 'shape': [int(size)], 'dtype': 'float32'}
+        for name, size in zip(names, nested.flatten(sizes), strict=True)
+    ]
+
+
+def _paths(space: gym.Space, path: tuple[Any, ...] = ()) -> list[list[Any]]:
+    """The keys that lead to each leaf, in the order of `nested`."""
+    parts: Iterable[tuple[Any, gym.Space]]
+    match space:
+        case gym.spaces.Dict():
+            parts = sorted(space.items())
+        case gym.spaces.Tuple():
+            parts = enumerate(space)
+        case _:
+            return [list(path)]
+    return [each for key, part in parts for each in _paths(part, (*path, key))]
+
+
+def _unused(name: str, names: set[str]) -> str:
+    """A name that converters take, and that nothing else has."""
+    name = re.sub(r'\W', '_', name, flags=re.ASCII)
+    while name in names:
+        name += '_'
+    names.add(name)
+    return name
+
+
+def _describe_space(space: gym.Space) -> Any:
+    """A space by values that JSON has."""
+    return _plain({**spaces.encode(space), **_shape(space)})
+
+
+def _shape(space: gym.Space) -> dict[str, Any]:
+    match space:
+        case gym.spaces.Dict():
+            parts = space.items()
+            return {
+                'parts': {key: _describe_space(part) for key, part in parts}
+            }
+        case gym.spaces.Tuple():
+            return {'parts': [_describe_space(part) for part in space]}
+        case gym.spaces.Box():
+            shape = {'shape': list(space.shape)}
+            return {
+                **shape,
+                'low': _bound(space.low),
+                'high': _bound(space.high),
+            }
+    return {}
+
+
+def _bound(bound: np.ndarray) -> Any:
+    """The bounds of a box, one number where all are the same."""
+    same = bound.size and (bound == bound.flat[0]).all()
+    return bound.flat[0].item() if same else bound
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {str(key): _plain(part) for key, part in value.items()}
+        case np.ndarray() | np.generic():
+            return _plain(value.tolist())
+        case list() | tuple():
+            return [_plain(part) for part in value]
+        case float() if not math.isfinite(value):
+            return None  # No bound.
+    return value

@@ -1,0 +1,163 @@
+"""A policy as a function of named arrays, for programs to be made of it."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.exporting import description
+from agents.parts import masks, normalize, sequences
+from agents.parts.policy import Policy
+from agents.tools import nested, spaces
+from agents.tools.graph import bounds
+from agents.tools.graph.backend import tf
+
+
+class Function:
+    """Maps what an environment observes to the most probable action.
+
+    In numbers of 32 bits and with operations that converters know.
+
+    Attributes:
+        described: See `description.describe`; its `batch` is None where a
+            batch has any size.
+        program: The function of named arrays, for a signature.
+        module: What has the variables of the program, and nothing else.
+
+    Args:
+        policy: The policy.
+        observ_space: Space of its observations.
+        described: What goes in and comes out.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        observ_space: gym.Space,
+        described: dict[str, Any],
+    ):
+        self._policy = policy
+        self._observ_space = observ_space
+        self._visible = masks.visible_space(observ_space, policy.action_space)
+        self.program, batch = self._trace(described)
+        self.described = {**described, 'batch': batch}
+        self.module = tf.Module()
+        self.module.kept = list(self.program.variables)
+
+    def _trace(self, described: dict[str, Any]) -> tuple[Any, int | None]:
+        """Make the program, if possible for batches of any size."""
+
+        @tf.function(autograph=False)
+        def act(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self._act(described, inputs)
+
+        def trace(batch: int | None) -> Any:
+            with _without_pieces():
+                return act.get_concrete_function(
+                    **{
+                        entry['name']: tf.TensorSpec(
+                            [batch, *entry['shape']],
+                            entry['dtype'],
+                            entry['name'],
+                        )
+                        for entry in described['inputs']
+                    }
+                )
+
+        try:
+            return trace(None), None
+        except (TypeError, ValueError):  # A network that needs to know it.
+            return trace(1), 1
+
+    def _act(
+        self, described: dict[str, Any], inputs: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        names = [entry['name'] for entry in described['inputs']]
+        states = [each for each in names if each.startswith(description.STATE)]
+        leaves = iter([inputs[name] for name in names])
+        visible = self._prepare(leaves)
+        mask = ()
+        if masks.has_mask(self._observ_space, self._policy.action_space):
+            mask = tf.cast(inputs[description.MASK], tf.int32) != 0
+        parts = iter([inputs[name] for name in states])
+        network = self._policy.network
+        sizes = getattr(network, 'state_size', ())
+        before = nested.map(lambda _: next(parts), sizes)
+        features = self._policy.encode(visible)
+        output, after = sequences.step(network, features, before)
+        chosen = self._policy.describe(output, mask).mode
+        pairs = zip(states, nested.flatten(after), strict=True)
+        return {
+            description.ACTION: self._finish(chosen),
+            **{f'{description.NEXT}{name}': state for name, state in pairs},
+        }
+
+    def _prepare(self, leaves: Iterator[tf.Tensor]) -> Any:
+        """What networks see of what an environment observes."""
+        starts = map(spaces.start, spaces.leaves(self._visible))
+        normalizers = iter(self._policy.normalizer.of_leaves)
+
+        def prepare(_: Any) -> tf.Tensor:
+            leaf, start = next(leaves), next(starts)
+            if np.any(start):
+                leaf = leaf - np.asarray(start, np.int32)
+            normalizer = next(normalizers)
+            return _normalize(normalizer, leaf) if normalizer else leaf
+
+        return nested.map(prepare, spaces.specs(self._visible))
+
+    def _finish(self, action: tf.Tensor) -> tf.Tensor:
+        """Actions that an environment is stepped with."""
+        space = self._policy.action_space
+        if not isinstance(space, gym.spaces.Discrete):
+            action = tf.reshape(action, [-1, *spaces.shape(space)])
+        if isinstance(space, gym.spaces.Box):
+            action = bounds.to_bounds(action, space)
+            return tf.cast(_clip(action, space), space.dtype)
+        start = tf.constant(spaces.start(space), tf.int64)
+        return tf.cast(tf.cast(action, tf.int64) + start, space.dtype)
+
+
+@contextlib.contextmanager
+def _without_pieces() -> Iterator[None]:
+    """Let functions within functions be no programs of their own.
+
+    XLA compiles them, which is not everywhere.
+    """
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)
+
+
+def _normalize(
+    normalizer: normalize.StreamingNormalize, value: tf.Tensor
+) -> tf.Tensor:
+    """What a normalizer does with 64 bits, with two numbers of 32.
+
+    The difference of a value from a mean that is near is exact, and what the
+    mean has beyond 32 bits is subtracted from that.
+    """
+    with tf.init_scope():  # Out of the program that is being made.
+        mean, std = normalizer.mean.numpy(), normalizer.std.numpy()
+    near = mean.astype(np.float32)
+    rest = (mean - near).astype(np.float32)
+    value = ((value - near) - rest) / std.astype(np.float32)
+    if normalizer.clip is None:
+        return value
+    return tf.clip_by_value(value, -normalizer.clip, normalizer.clip)
+
+
+def _clip(action: tf.Tensor, space: gym.spaces.Box) -> tf.Tensor:
+    """Keep to bounds of 64 bits, between which and 32 bits there is a gap."""
+    low, high = (
+        np.asarray(bound, np.float32) for bound in (space.low, space.high)
+    )
+    one = np.float32(1)
+    low = np.where(low < space.low, np.nextafter(low, one * np.inf), low)
+    high = np.where(high > space.high, np.nextafter(high, -one * np.inf), high)
+    return tf.clip_by_value(action, low, high)

@@ -1,0 +1,72 @@
+"""Policies as an ONNX model."""
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from agents.exporting.function import Function
+from agents.exporting.quiet import quietly
+from agents.tools import errors
+
+# Of 2021 and later, which all that runs ONNX knows.
+OPSET = 15
+
+# Where the description is found among the metadata.
+DESCRIPTION = 'policy'
+
+
+def require_packages() -> None:
+    """Refuse to go on without what this needs."""
+    try:
+        with quietly():
+            import onnxruntime  # noqa: F401
+            import tf2onnx  # noqa: F401
+    except ImportError as error:
+        raise errors.ConfigError(
+            f'ONNX needs the package {error.name}: pip install "agents[onnx]"'
+        ) from error
+
+
+def write(function: Function, path: pathlib.Path) -> None:
+    """Write a policy to a file."""
+    with quietly():
+        import tf2onnx
+
+        model, _ = tf2onnx.convert.from_function(
+            _Traced(function.program), (), OPSET
+        )
+    entry = model.metadata_props.add()
+    entry.key = DESCRIPTION
+    entry.value = json.dumps(function.described, allow_nan=False)
+    path.write_bytes(model.SerializeToString())
+
+
+class _Traced:
+    """A program in the place of the function that it was made of."""
+
+    def __init__(self, program: Any):
+        self._program = program
+
+    def get_concrete_function(self) -> Any:
+        return self._program
+
+
+class Session:
+    """Applies what was written to named arrays."""
+
+    def __init__(self, path: pathlib.Path):
+        with quietly():
+            import onnxruntime
+
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = 1
+            self._session = onnxruntime.InferenceSession(
+                str(path), options, providers=['CPUExecutionProvider']
+            )
+        self._names = [each.name for each in self._session.get_outputs()]
+
+    def __call__(self, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
+        found = self._session.run(self._names, inputs)
+        return dict(zip(self._names, found, strict=True))

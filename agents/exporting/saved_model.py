@@ -1,0 +1,83 @@
+"""Policies as a SavedModel, TensorFlow's directory of a program."""
+
+import contextlib
+import json
+import os
+import pathlib
+import secrets
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from agents.exporting.function import Function
+from agents.exporting.quiet import quietly
+from agents.tools import errors
+from agents.tools.graph.backend import tf
+from agents.tools.runs import files
+
+# The description, beside what TensorFlow writes.
+DESCRIPTION = 'policy.json'
+SIGNATURE = 'serving_default'
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A new directory, which gets its name when it is complete.
+
+    An earlier export is replaced, and nothing else is.
+    """
+    _require_replaceable(path)
+    token = secrets.token_hex(8)
+    new, old = (
+        path.with_name(f'.{path.name}.{token}.{kind}')
+        for kind in ('new', 'old')
+    )
+    try:
+        with files.telling(path):
+            new.mkdir()
+            yield new
+            if path.exists():
+                os.rename(path, old)
+            os.rename(new, path)
+            files.sync(path.parent)
+    finally:
+        for each in (new, old):
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def write(function: Function, path: pathlib.Path) -> None:
+    """Write a policy into an empty directory."""
+    options = tf.saved_model.SaveOptions(save_debug_info=False)
+    with quietly():
+        tf.saved_model.save(
+            function.module, str(path), {SIGNATURE: function.program}, options
+        )
+    text = json.dumps(function.described, indent=2, allow_nan=False)
+    files.write(path / DESCRIPTION, f'{text}\n'.encode())
+
+
+class Session:
+    """Applies what was written to named arrays."""
+
+    def __init__(self, path: pathlib.Path):
+        with quietly():
+            # Whose variables would be gone without it.
+            self._model = tf.saved_model.load(str(path))
+        self._function = self._model.signatures[SIGNATURE]
+
+    def __call__(self, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
+        tensors = {name: tf.constant(each) for name, each in inputs.items()}
+        found = self._function(**tensors)
+        return {name: each.numpy() for name, each in found.items()}
+
+
+def _require_replaceable(path: pathlib.Path) -> None:
+    if not os.path.lexists(path):
+        return
+    if not files.is_directory(path) or not (path / DESCRIPTION).is_file():
+        raise errors.ConfigError(
+            f'{path} is something else than an exported policy, and is left '
+            'alone. Give the name of a directory that is to be made.'
+        )

@@ -1,0 +1,209 @@
+"""The run that a command line asks for: its directory and its settings."""
+
+import argparse
+import contextlib
+import json
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agents.scripts import (
+    config_file,
+    console,
+    experiments,
+    overrides,
+    plain_yaml,
+    run_directory,
+    settings_text,
+)
+from agents.scripts.experiments import Experiment
+from agents.scripts.training import require_valid
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.world import ALONE, World
+
+
+def claim(
+    given: argparse.Namespace,
+    terminal: console.Console,
+    stack: contextlib.ExitStack,
+    ranks: World,
+) -> tuple[pathlib.Path, AttrDict]:
+    """The directory of the run and its settings, told on the terminal.
+
+    Args:
+        given: The options of `agents train`.
+        terminal: Where to tell.
+        stack: Removes the directory in the end if nothing is in it.
+        ranks: Those that train together.
+    """
+    directory, experiment, old, config = _choose(given, ranks)
+    require_valid(config, ranks.size)
+    if directory is None and ranks.is_first:
+        name = experiment.name
+        directory = stack.enter_context(run_directory.claimed(given.home, name))
+    directory = given.home / ranks.share(directory and directory.name)
+    terminal.say(
+        'agents', f'{experiment.name}: {_title(config)}, seed {config.seed}'
+    )
+    if experiment.origin:
+        told = f'{experiment.origin}; --settings lists them'
+        terminal.say('settings', told)
+    new = f'new run named {given.timestamp}' if given.timestamp else 'new'
+    shown = as_given(given, directory)
+    terminal.say('run', f'{shown} ({new if old is None else "resumed"})')
+    if old is not None:
+        written = experiment.config if given.config else old
+        _tell_differences(old, config, written, terminal)
+    return directory, config
+
+
+def find_settings(given: argparse.Namespace) -> AttrDict:
+    """The settings that a training would have."""
+    *_, config = _choose(given, ALONE)
+    return config
+
+
+def pattern(given: argparse.Namespace) -> str:
+    """What the name of the directory of the run matches."""
+    return given.name or f'*-{_name(given)}'
+
+
+def as_given(
+    given: argparse.Namespace, directory: pathlib.Path
+) -> pathlib.Path:
+    """The directory of a run as the user has named the one it is in."""
+    return pathlib.Path(given.logdir) / directory.relative_to(given.home)
+
+
+def _choose(
+    given: argparse.Namespace, ranks: World
+) -> tuple[pathlib.Path | None, Experiment, AttrDict | None, AttrDict]:
+    """What a command line asks for.
+
+    Returns:
+        The directory that it names; what to train; the settings that the run
+        there has, if there is one; and those that it is going to have.
+    """
+    directory, saved = _directory(given), None
+    # Other machines need not see the files of this one.
+    if directory and ranks.is_first and run_directory.is_run(directory):
+        saved = config_file.load_config(directory)
+    saved = ranks.share(saved)
+    changes = _changes(given)
+    if directory is None or saved is None:
+        if directory and not (given.config or given.env):
+            raise errors.ConfigError(
+                f'There is no run {as_given(given, directory)} to go on with. '
+                'A new one needs --config or --env as well.'
+            )
+        experiment = experiments.find(
+            given.config,
+            given.env,
+            given.algorithm,
+            given.env_processes is not False,
+        )
+        changed = overrides.apply(experiment.config, changes)
+        return directory, experiment, None, changed
+    base = experiments.complete(saved, given.config, given.env)
+    if base and given.name:
+        _require_same(as_given(given, directory), saved, base, changes)
+    old = config_file.restore_config(base, directory, changes, saved=saved)
+    experiment = Experiment(_name(given), old if base is None else base)
+    return directory, experiment, old, overrides.apply(old, changes)
+
+
+def _directory(given: argparse.Namespace) -> pathlib.Path | None:
+    """The directory that a name or a timestamp names."""
+    if given.name:
+        if not re.fullmatch(r'\w[\w.=+@-]*', given.name):
+            raise errors.ConfigError(
+                f'--name={given.name} is to be the name of a directory within '
+                f'{given.logdir}, of letters, digits and _.=+@- only.'
+            )
+        return given.home / given.name
+    if given.timestamp:
+        return given.home / f'{given.timestamp}-{_name(given)}'
+    return None
+
+
+def _name(given: argparse.Namespace) -> str:
+    """What the run is called."""
+    if given.config or given.env:
+        return experiments.name_of(given.config, given.env, given.algorithm)
+    return given.name
+
+
+def _changes(given: argparse.Namespace) -> list[str]:
+    """The settings that options replace, as `overrides` takes them."""
+    changes = [*given.set]
+    for key in ('steps', 'seed'):
+        value = getattr(given, key)
+        if value is not None:
+            changes.append(f'{key}={value}')
+    if given.begin_from is not None:
+        changes.append(f'begin_from={json.dumps(given.begin_from)}')
+    return changes
+
+
+def _require_same(
+    shown: pathlib.Path,
+    saved: Mapping[str, Any],
+    config: AttrDict,
+    changes: list[str],
+) -> None:
+    """Refuse to go on with a run that is of something else.
+
+    Args:
+        shown: The directory of the run.
+        saved: Its settings.
+        config: What was asked for.
+        changes: Settings that are to be changed.
+    """
+    for key in ('algorithm', 'env'):
+        old, new = saved.get(key), plain_yaml.simplify(config[key])
+        if old != new and not any(
+            text.startswith(f'{key}=') for text in changes
+        ):
+            raise errors.ConfigError(
+                f'{shown} is a run with {key}={old}, not {key}={new}. Choose '
+                'another --name for a new run, or go on with that one by '
+                '--name alone.'
+            )
+
+
+def _tell_differences(
+    config: AttrDict,
+    changed: AttrDict,
+    written: AttrDict,
+    terminal: console.Console,
+) -> None:
+    """Tell which settings of a run are changed, and which are kept.
+
+    Args:
+        config: The settings as the run has them.
+        changed: The settings as they are changed.
+        written: The settings of the config that it is resumed with.
+        terminal: Where to tell.
+    """
+    # Whatever is asked for, what it began from stays what it was.
+    for key in [key for key in config if key != 'begin_from']:
+        old, new, other = [
+            settings_text.format_value(settings[key])
+            for settings in (config, changed, written)
+        ]
+        if config[key] != changed[key]:
+            terminal.say('', f'{key}: {old} → {new}')
+        elif config[key] != written[key]:
+            kept = f'{key}: {old} as before, not {other}'
+            terminal.say('', f'{kept}; --set changes it')
+
+
+def _title(config: AttrDict) -> str:
+    env = getattr(config.env, '__name__', config.env)
+    title = f'{config.algorithm.upper().replace("_", " ")} on {env}'
+    if config.demonstrations is None:
+        return title
+    shown = settings_text.format_value(config.demonstrations)
+    return f'{title}, as shown in {shown}'

@@ -1,0 +1,121 @@
+"""Lists the configs that there are, or all settings of one.
+
+agents configs
+agents configs pendulum
+"""
+
+import argparse
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+
+from agents.scripts import config_names, configs, console, options
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    given = _parse(arguments)
+    if given.config:
+        return print_settings(lambda: _find(given))
+    terminal = console.on_terminal()
+    names = config_names.list_configs()
+    for line in names if given.quiet else list_lines(terminal.width):
+        terminal.print(line)
+    return 0
+
+
+def print_settings(find: Callable[[], AttrDict]) -> int:
+    """Print all settings of a config that is found; returns the exit code."""
+    from agents.scripts import checks, config_file, settings_text
+
+    terminal = console.on_terminal()
+    try:
+        config = find()
+        checks.require_settings(config)
+        config_file.require_plain(config)
+        terminal.print(settings_text.format_columns(config, terminal.width))
+    except errors.UserError as error:
+        console.complain(str(error))
+        return 1
+    return 0
+
+
+def list_lines(width: int | None = None) -> Iterator[str]:
+    """List configs by environment: name, algorithm, steps and what is said.
+
+    Args:
+        width: Columns of the terminal; by default each config is one line.
+    """
+    names = config_names.list_configs()
+    made = {name: getattr(configs, name)() for name in names}
+    name_width = max(map(len, names))
+    for env in dict.fromkeys(config.env for config in made.values()):
+        yield str(env)
+        for name, config in made.items():
+            if config.env == env:
+                algorithm = configs.algorithm_of(config)
+                row = (
+                    f'  {name:<{name_width}}  {algorithm:<17}'
+                    f'  {config.steps:>10,} steps'
+                )
+                yield from _append(row, _first_line(name), width)
+    yield ''
+    yield from textwrap.wrap(
+        '`agents configs NAME` prints the settings of one, and `agents train '
+        '--config=NAME` trains with them.',
+        width or 80,
+    )
+
+
+def _first_line(name: str) -> str:
+    return (inspect.getdoc(getattr(configs, name)) or '').partition('\n')[0]
+
+
+def _append(row: str, text: str, width: int | None) -> Iterator[str]:
+    """A row with a text behind it, or below where there is no room."""
+    if not text:
+        yield row
+    elif not width or len(row) + 2 + len(text) <= width:
+        yield f'{row}  {text}'
+    else:
+        yield row
+        indent = ' ' * 4
+        yield from textwrap.wrap(
+            text, width, initial_indent=indent, subsequent_indent=indent
+        )
+
+
+def _find(given: argparse.Namespace) -> AttrDict:
+    from agents.scripts import overrides
+
+    config = config_names.find_config(given.config)()
+    return overrides.apply(config, given.set)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = options.Parser(
+        prog='agents configs',
+        description='List the configs that there are by their environments, or '
+        'all settings of one with their meanings.',
+        examples=[
+            'agents configs',
+            'agents configs cheetah',
+            'agents configs my_configs.py:lander',
+        ],
+    )
+    parser.add_argument(
+        'config',
+        nargs='?',
+        metavar='NAME',
+        help='a config whose settings are printed, or file.py:function',
+    )
+    parser.add_set()
+    parser.add_quiet('print names only')
+    return parser.parse(arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,311 @@
+"""Writes the policy of a run to files that are used without this package.
+
+agents export --logdir logdir/ant --outfile policy.npz
+
+What was written maps what the environment observes to what it is stepped with:
+the normalizer, the memory, masks and bounds of actions are part of it, see
+`agents.exporting`. It is compared with `agents.load` before it gets its name.
+"""
+
+import argparse
+import contextlib
+import json
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if __name__ == '__main__':  # Before what takes long to import.
+    from agents.scripts import interrupts
+
+    interrupts.end_silently()
+
+import agents
+from agents.scripts import (
+    config_file,
+    console,
+    experiments,
+    interrupts,
+    options,
+    playing,
+)
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import files
+
+if TYPE_CHECKING:  # These import TensorFlow.
+    from agents.scripts.export_check import Found
+    from agents.scripts.load import LoadedPolicy
+
+# Formats, and how the names of their files end.
+SUFFIXES = {
+    'npz': '.npz',
+    'saved_model': '',
+    'litert': '.tflite',
+    'onnx': '.onnx',
+}
+
+
+class Exported(NamedTuple):
+    """What was written.
+
+    Attributes:
+        paths: The file or directory, and what was put beside it.
+        format: Its format.
+        description: What goes in and comes out, as in the file.
+        comparison: What it has in common with `agents.load`, or None if that
+            was not asked for.
+    """
+
+    paths: list[pathlib.Path]
+    format: str
+    description: dict[str, Any]
+    comparison: 'Found | None'
+
+
+def export(
+    logdir: str | pathlib.Path,
+    outfile: str | pathlib.Path,
+    format: str | None = None,
+    checkpoint: int | str | None = None,
+    config: AttrDict | None = None,
+    check: bool = True,
+    changes: Sequence[str] = (),
+    signals: interrupts.Interrupts | None = None,
+) -> Exported:
+    """Write the policy of a run to a file that is used without this package.
+
+        agents.export('logdir/pendulum', 'policy.npz')
+
+    It takes the most probable actions. An `.npz` needs nothing but NumPy and
+    the file `run_policy.py`, which is put beside it:
+
+        policy = run_policy.Policy('policy.npz')
+        action = policy(observ)
+
+    Args:
+        logdir: Directory of the run.
+        outfile: The file, or for a SavedModel the directory.
+        format: One of npz, saved_model, litert and onnx, by default as the
+            name of the file ends: .npz, .tflite or .onnx.
+        checkpoint: Training step of a checkpoint, or `best`; by default the
+            last.
+        config: The configuration, where functions of it were not saved.
+        check: Whether to compare it with what `agents.load` does.
+        changes: Texts `key=value` that replace settings of the environment that
+            it is compared in.
+        signals: Where signals are heard, by default nowhere.
+
+    Raises:
+        UserError: If it does not choose the same actions, but for 1e-5.
+    """
+    # Environments may change the working directory.
+    logdir = pathlib.Path(logdir).absolute()
+    path = pathlib.Path(outfile).absolute()
+    kind = _find_format(path, format)
+    if not path.parent.is_dir():
+        raise errors.ConfigError(f'There is no directory {path.parent}.')
+    if kind == 'onnx':
+        from agents.exporting import onnx_model
+
+        onnx_model.require_packages()
+    loaded = agents.load(logdir, config, checkpoint)
+    with _replacing(path, kind) as new:
+        described = _write(loaded, logdir, new, kind)
+        comparison = None
+        if check:
+            from agents.scripts import export_check
+
+            exported = _open(new, kind, described)
+            given = loaded, logdir, config, changes, signals
+            moments = export_check.observe(*given)
+            comparison = export_check.compare(loaded, exported, *moments)
+        paths = [path, *_write_beside(path, kind, described)]
+    return Exported(paths, kind, described, comparison)
+
+
+def _find_format(path: pathlib.Path, format: str | None) -> str:
+    if format is not None:
+        errors.require_known('format', format, SUFFIXES)
+        return format
+    for kind, suffix in SUFFIXES.items():
+        if path.suffix == suffix:
+            return kind
+    endings = ', '.join(filter(None, SUFFIXES.values()))
+    raise errors.ConfigError(
+        f'What is {path.name} to be? A name that ends in {endings} says it, or '
+        f'one without an ending for a SavedModel, or --format, which is one of '
+        f'{", ".join(SUFFIXES)}.'
+    )
+
+
+@contextlib.contextmanager
+def _replacing(path: pathlib.Path, kind: str) -> Iterator[pathlib.Path]:
+    """A new file or directory, which gets its name when it is complete."""
+    if kind == 'saved_model':
+        from agents.exporting import saved_model
+
+        with saved_model.replacing(path) as directory:
+            yield directory
+        return
+    with files.replacing(path) as file:
+        yield pathlib.Path(file.name)
+
+
+def _write(
+    loaded: 'LoadedPolicy', logdir: pathlib.Path, path: pathlib.Path, kind: str
+) -> dict[str, Any]:
+    """Write a policy; returns what goes in and comes out."""
+    from agents.exporting import description
+    from agents.exporting.function import Function
+    from agents.tools.graph.backend import tf
+
+    about = {
+        'agents': agents.__version__,
+        'tensorflow': tf.__version__,
+        'environment': str(config_file.load_config(logdir)['env']),
+        'checkpoint': loaded.checkpoint,
+    }
+    policy, space = loaded.policy, loaded.observation_space
+    described = description.describe(policy, space, about)
+    if kind == 'npz':
+        from agents.exporting import arrays
+
+        return arrays.write(policy, space, described, path)
+    function = Function(policy, space, described)
+    _module(kind).write(function, path)
+    return function.described
+
+
+def _open(path: pathlib.Path, kind: str, described: dict[str, Any]) -> Any:
+    """Open what was written, as a policy that keeps its memory."""
+    if kind == 'npz':
+        from agents.exporting import run_policy
+
+        return run_policy.Policy(path)
+    from agents.scripts.export_check import Stateful
+
+    return Stateful(_module(kind).Session(path), described)
+
+
+def _module(kind: str) -> Any:
+    """What writes and opens programs of a format."""
+    from agents.exporting import litert_model, onnx_model, saved_model
+
+    return {
+        'saved_model': saved_model,
+        'litert': litert_model,
+        'onnx': onnx_model,
+    }[kind]
+
+
+def _write_beside(
+    path: pathlib.Path, kind: str, described: dict[str, Any]
+) -> list[pathlib.Path]:
+    """Write what is needed beside the file itself."""
+    if kind == 'npz':
+        from agents.exporting import arrays
+
+        return [arrays.write_runner(path.parent)]
+    if kind == 'litert':  # Which has no place for it.
+        beside = path.with_name(f'{path.name}.json')
+        text = json.dumps(described, indent=2, allow_nan=False)
+        files.write(beside, f'{text}\n'.encode())
+        return [beside]
+    return []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    given = _parse(arguments)
+
+    def command(signals: interrupts.Interrupts) -> None:
+        config = experiments.find_for_run(given.logdir, given.config, given.env)
+        exported = export(
+            given.logdir,
+            given.outfile,
+            given.format,
+            given.checkpoint,
+            config,
+            not given.nocheck,
+            given.set,
+            signals,
+        )
+        if not given.quiet:
+            _tell(exported)
+
+    return playing.run(command, given.quiet)
+
+
+def _tell(exported: Exported) -> None:
+    """Print what was written, what it was compared with and how to use it."""
+    shown, about = console.on_terminal(), exported.description
+    path, *beside = map(_shorten, exported.paths)
+    more = f' with {beside[0]}' if beside else ''
+    shown.say(
+        'policy',
+        f'of {about["environment"]} at step {about["checkpoint"]} '
+        f'as {path}{more}',
+    )
+    if found := exported.comparison:
+        ours, theirs = found.microseconds
+        shown.say(
+            'compared',
+            f'{found.steps} steps of {found.source}, {ours:.0f} µs each '
+            f'(agents.load: {theirs:.0f} µs), at most {found.difference:.0e} '
+            'apart',
+        )
+    shown.say('inputs', ', '.join(map(_describe, about['inputs'])))
+    shown.say('outputs', ', '.join(map(_describe, about['outputs'])))
+
+
+def _shorten(path: pathlib.Path) -> str:
+    """A path as seen from here, if it is below."""
+    here = pathlib.Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _describe(entry: dict[str, Any]) -> str:
+    shape = '×'.join(map(str, entry['shape']))
+    return f'{entry["name"]} ({shape + " " if shape else ""}{entry["dtype"]})'
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = options.Parser(
+        prog='agents export',
+        description='Write the policy of a run to a file that is used without '
+        'agents: what the environment observes goes in, the most probable '
+        'action comes out.',
+        examples=[
+            'agents export --logdir logdir/ant --outfile policy.npz',
+            'agents export --logdir logdir/ant --outfile policy_dir',
+            'agents export --logdir logdir/ant --outfile policy.onnx '
+            '--checkpoint best',
+        ],
+    )
+    parser.add_run()
+    parser.add_argument(
+        '--outfile',
+        required=True,
+        metavar='FILE',
+        help='what to write: .npz for NumPy alone, .tflite, .onnx, or a '
+        'directory, a SavedModel',
+    )
+    parser.add_argument(
+        '--format',
+        choices=SUFFIXES,
+        help='what it is, if its name does not tell',
+    )
+    parser.add_argument(
+        '--nocheck',
+        action='store_true',
+        help='do not compare it with agents.load before',
+    )
+    parser.add_functions()
+    parser.add_set()
+    parser.add_quiet()
+    return parser.parse(arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

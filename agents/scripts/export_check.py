@@ -1,0 +1,204 @@
+"""Compares an exported policy with what `agents.load` does."""
+
+import pathlib
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agents.exporting import description
+from agents.scripts import config_file, interrupts, overrides, playing
+from agents.scripts.load import LoadedPolicy
+from agents.tools import choices, errors, nested, spaces
+from agents.tools.attr_dict import AttrDict
+
+STEPS = 500
+IMAGINED_LENGTH = 50
+
+# How far actions may be apart, of those beyond one in relation to them.
+TOLERANCE = 1e-5
+
+
+class Moment(NamedTuple):
+    """Something to act on.
+
+    Attributes:
+        observ: What an environment observes.
+        mask: Which choices are possible, or None.
+        begins: Whether an episode begins.
+    """
+
+    observ: Any
+    mask: np.ndarray | None
+    begins: bool
+
+
+class Found(NamedTuple):
+    """What a comparison has found.
+
+    Attributes:
+        steps: How many steps were compared.
+        source: What was observed in them.
+        difference: How far actions were apart at most.
+        microseconds: What an action took, as exported and by `agents.load`.
+    """
+
+    steps: int
+    source: str
+    difference: float
+    microseconds: tuple[float, float]
+
+
+class Stateful:
+    """Keeps the memory of a program that has none of its own.
+
+    Args:
+        program: Maps named arrays to named arrays.
+        described: What goes in and comes out of it.
+    """
+
+    def __init__(self, program: Any, described: dict[str, Any]):
+        self._program, self._described = program, described
+        self.reset()
+
+    def reset(self) -> None:
+        """Tell that an episode begins."""
+        self._state: dict[str, np.ndarray] = {}
+
+    def __call__(self, observ: Any, mask: Any = None) -> np.ndarray:
+        """Choose the action for an observation."""
+        inputs = description.named_arrays(
+            self._described, observ, mask, self._state
+        )
+        found = self._program(inputs)
+        action = found.pop(description.ACTION)
+        self._state = {
+            name.removeprefix(description.NEXT): array
+            for name, array in found.items()
+        }
+        return action[0]
+
+
+def observe(
+    loaded: LoadedPolicy,
+    logdir: pathlib.Path,
+    config: AttrDict | None,
+    changes: Sequence[str],
+    signals: interrupts.Interrupts | None,
+) -> tuple[list[Moment], str]:
+    """Observations to compare policies on, and what they are of.
+
+    Those of episodes that the policy plays, or random ones if its environment
+    cannot be made.
+
+    Args:
+        loaded: The policy.
+        logdir: Directory of its run.
+        config: The configuration, where functions of it were not saved.
+        changes: Texts `key=value` that replace settings.
+        signals: Where signals are heard, by default nowhere.
+    """
+    try:
+        config = config_file.restore_config(config, logdir, changes)
+        changed = overrides.apply(config, changes)
+        with playing.opened(
+            logdir, config, changed, 1, loaded.checkpoint, False, signals
+        ) as (batch_env, policy):
+            moments = [*_play(batch_env, policy)]
+        return moments, getattr(config.env, '__name__', str(config.env))
+    except errors.Cancelled:
+        raise
+    except errors.UserError:
+        return [*_imagine(loaded)], 'random observations'
+
+
+def compare(
+    loaded: LoadedPolicy, exported: Any, moments: list[Moment], source: str
+) -> Found:
+    """Compare the actions of two policies, and how long they take.
+
+    Args:
+        loaded: The policy as it was learnt.
+        exported: The same with a `reset` and a call of its own.
+        moments: What to observe.
+        source: What that is of.
+    """
+    expected, theirs = _act(loaded, moments)
+    found, ours = _act(exported, moments)
+    apart = [
+        float(np.max(_apart(*pair), initial=0.0))
+        for pair in zip(found, expected, strict=True)
+    ]
+    worst = int(np.argmax(apart))
+    if not apart[worst] <= TOLERANCE:
+        raise errors.UserError(
+            f'The exported policy does not do what agents.load does: in step '
+            f'{worst} of {source} it chooses {found[worst]} instead of '
+            f'{expected[worst]}. Nothing was written; --nocheck writes it '
+            'without looking.'
+        )
+    return Found(len(moments), source, apart[worst], (ours, theirs))
+
+
+def _act(policy: Any, moments: list[Moment]) -> tuple[list[np.ndarray], float]:
+    """Actions of a policy, and the microseconds that one usually takes."""
+    actions, seconds = [], []
+    for observ, mask, begins in moments:
+        if begins:
+            policy.reset()
+        start = time.perf_counter()
+        action = policy(observ, mask=mask)
+        seconds.append(time.perf_counter() - start)
+        actions.append(np.asarray(action))
+    return actions, 1e6 * statistics.median(seconds)
+
+
+def _apart(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """How far actions are apart, beyond one in relation to what is expected."""
+    found, expected = found.astype(np.float64), expected.astype(np.float64)
+    return np.abs(found - expected) / np.maximum(np.abs(expected), 1.0)
+
+
+def _play(batch_env: Any, policy: LoadedPolicy) -> Iterator[Moment]:
+    """What the first of some environments observes as a policy plays it."""
+    observ, begins = batch_env.reset(), True
+    policy.reset()
+    for _ in range(STEPS):
+        row = nested.map(lambda leaf: leaf[0].copy(), observ)
+        yield _to_moment(policy, row, begins)
+        action = policy.choose(observ)
+        observ, _, terminated, truncated, _ = batch_env.step(action)
+        done = terminated | truncated | batch_env.lost
+        policy.reset(done)
+        begins = bool(done[0])
+
+
+def _to_moment(policy: LoadedPolicy, observ: Any, begins: bool) -> Moment:
+    """Make what an environment observes of it as in the training."""
+    space, mask = policy.observation_space, None
+    starts = iter(map(spaces.start, spaces.leaves(space)))
+    observ = nested.map(lambda leaf: leaf + next(starts), observ)
+    if choices.has_mask(space, policy.action_space):
+        mask = observ.pop(choices.KEY)
+        if {*observ} == {choices.OBSERVATION}:
+            observ = observ[choices.OBSERVATION]
+    return Moment(observ, mask, begins)
+
+
+def _imagine(loaded: LoadedPolicy) -> Iterator[Moment]:
+    """Random observations, with a mask of which each part has a choice."""
+    seen = description.environment_space(
+        loaded.observation_space, loaded.action_space
+    )
+    seen.seed(0)
+    rng = np.random.default_rng(0)
+    masked = choices.has_mask(loaded.observation_space, loaded.action_space)
+    for step in range(STEPS):
+        mask = None
+        if masked:
+            sizes = choices.sizes(loaded.action_space)
+            parts = [rng.permutation(size) <= size // 2 for size in sizes]
+            mask = np.concatenate(parts)
+        yield Moment(seen.sample(), mask, step % IMAGINED_LENGTH == 0)
