@@ -16,6 +16,7 @@ MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
 # Of the first versions whose vectors tell how their episodes begin.
 ATARI = ['ale-py>=0.11,<0.13']
 ENVPOOL = ['envpool>=1.2,<2']
+SWEEP = ['optuna>=4,<6']
 
 
 def describe() -> str:
@@ -68,6 +69,7 @@ setuptools.setup(
         'mpi': MPI,
         'atari': ATARI,
         'envpool': ENVPOOL,
+        'sweep': SWEEP,
         'bench': [
             *MUJOCO,
             *MPI,
@@ -82,6 +84,7 @@ setuptools.setup(
             *MPI,
             *ATARI,
             'ipykernel>=6.29,<8',  # With the next, runs notebooks.
+            *SWEEP,
             'mypy>=1.11,<3',
             'nbclient>=0.10,<1',
             'psutil>=5.9,<8',

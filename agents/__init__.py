@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.scripts.load import load as load
     from agents.scripts.plot import plot as plot
     from agents.scripts.results import results as results
+    from agents.scripts.sweep import sweep as sweep
     from agents.scripts.training import train as train
 else:
     __getattr__, __dir__ = lazy.exports(
@@ -40,7 +41,9 @@ else:
             'load': 'scripts.load',
             'check': 'scripts.check',
             'evaluate': 'scripts.evaluate',
+            'results': 'scripts.results',
             'plot': 'scripts.plot',
+            'sweep': 'scripts.sweep',
             'export': 'scripts.export',
             'results': 'scripts.results',
             'configs': 'scripts.configs',
