@@ -45,7 +45,6 @@ else:
             'plot': 'scripts.plot',
             'sweep': 'scripts.sweep',
             'export': 'scripts.export',
-            'results': 'scripts.results',
             'configs': 'scripts.configs',
             'callbacks': 'scripts.callbacks',
             'tools': 'tools',
