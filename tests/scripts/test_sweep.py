@@ -137,16 +137,18 @@ def test_search_finds_what_is_better_and_goes_on(fake, tmp_path):
     first = [each.settings['learning_rate'] for each in made.trials]
     assert made.best['learning_rate'] == min(first)
     assert all(1e-5 <= rate <= 1e-2 for rate in first)
-    # As if it had been interrupted in the sixth and had one given up.
+    # As if it had been interrupted in the sixth.
     file = made.directory / trials.FILE
     before = json.loads(file.read_text())[:6]
-    before[4]['state'], before[5]['state'] = 'pruned', 'running'
+    before[3]['state'], before[4]['state'] = 'failed', 'pruned'
+    before[5]['state'] = 'running'
     file.write_text(json.dumps(before))
     again = agents.sweep(logdir=made.directory, jobs=2)
     second = [each.settings['learning_rate'] for each in again.trials]
     assert second[:6] == first[:6] and len({*second}) == 8
     states = [each.state for each in again.trials]
-    assert states == [*['finished'] * 4, 'pruned', *['finished'] * 3]
+    kept = [*['finished'] * 3, 'failed', 'pruned']
+    assert states == [*kept, *['finished'] * 3]
     assert len(fake()) == 2 * (8 + 3)
     before[0]['settings']['learning_rate'] = 2.0
     file.write_text(json.dumps(before))
