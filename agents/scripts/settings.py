@@ -330,7 +330,7 @@ IMITATION = Group(
         'demonstrations': Setting(
             None,
             kinds.FILE_OR_NONE,
-            'File of the demonstrations, as agents.scripts.record writes one',
+            'File of the demonstrations, as `agents record` writes one',
         ),
         'demonstration_episodes': Setting(
             None,
