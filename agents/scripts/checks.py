@@ -54,8 +54,8 @@ def _require_demonstrations(config: Mapping[str, Any]) -> None:
     if config['demonstrations'] is None:
         raise errors.ConfigError(
             'There are no demonstrations to learn from: --set '
-            'demonstrations=FILE, where a run has been recorded by python -m '
-            'agents.scripts.record --logdir RUN --outfile FILE.'
+            'demonstrations=FILE, where a run has been recorded by `agents '
+            'record --logdir RUN --outfile FILE`.'
         )
     if cloning and (
         config['rewards'] != 'environment' or not config['clone_steps']

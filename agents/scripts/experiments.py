@@ -122,6 +122,11 @@ def find_env(text: str) -> Any:
     file, _, function = text.rpartition(':')
     if file.endswith('.py'):
         return config_names.find_in_file(file, function)
+    if text.endswith('.py'):
+        raise errors.ConfigError(
+            f'--env={text} names a file alone. Give the class or function in '
+            f'it that makes the environment: --env={text}:NAME.'
+        )
     # As a vector frames are made small, gray and stacked, as is usual.
     return f'vector:ale_py:{text}' if text.startswith('ALE/') else text
 

@@ -128,6 +128,7 @@ def test_environment_replaces_that_of_a_config(file):
         ((None, 'Ant-v5', 'pop'), "no algorithm 'pop'; did you mean 'ppo'?"),
         ((None, 'Art-v5'), "did you mean 'Ant-v5'"),
         ((None, 'nowhere.py:make'), "There is no file 'nowhere.py'"),
+        ((None, 'mine.py'), '--env=mine.py:NAME'),
         (('nowhere', 'Ant-v5'), "no config 'nowhere'"),
     ],
 )
