@@ -447,6 +447,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         interrupts.Interrupts(quiet=given.quiet) as signals,
         console.on_terminal() as terminal,
     ):
+        signals.call_last(terminal.close)
 
         def progress(step: int) -> None:
             share = step / given.steps

@@ -28,6 +28,7 @@ from agents.scripts import (
     hyperparameters,
     info_means,
     interrupts,
+    plain_yaml,
     plan,
     run_directory,
     utility,
@@ -332,12 +333,31 @@ def _restore(
         ranks,
         lambda: agreement.require_same_weights(ranks, graph.learnt()),
     )
-    restored = saver.restore(warn=lambda text: status.say('checkpoint', text))
+    try:
+        tell = functools.partial(status.say, 'checkpoint')
+        restored = saver.restore(warn=tell)
+    except errors.MisfitError as error:
+        if not callable(config.network):
+            raise
+        raise _explain(error, config) from None
     if restored is not None:
         _find_place(loop, restored, status.phases)
     if restored is not None and saver.anew:
         _begin_anew(graph, loop, saver.anew, config, status)
     return saver
+
+
+def _explain(error: errors.MisfitError, config: AttrDict) -> errors.ConfigError:
+    """Say that it is a function of the user's that makes other networks.
+
+    Settings that make others have been looked at before.
+    """
+    network = plain_yaml.simplify(config.network)
+    text, _, _ = str(error).partition(':')
+    return errors.ConfigError(
+        f'{text}: network={network} makes networks of other sizes than those '
+        'that it holds. Leave network as it was, or begin a new run.'
+    )
 
 
 def _begin_anew(

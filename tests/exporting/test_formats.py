@@ -32,7 +32,7 @@ CAMERA = Spaces.Dict(
     {
         'camera': Spaces.Box(0, 255, (3, 36, 36), np.uint8),
         'small image': Spaces.Box(0, 9, (8, 8, 1), np.uint8),
-        'few bytes': Spaces.Box(0, 255, (3,), np.uint8),
+        'few bytes': Spaces.Box(0, np.uint8([1, 4, 255]), dtype=np.uint8),
         'gear': Spaces.Discrete(3, start=-1),
         'position': Spaces.Box(1e6, 1e6 + 10, (2,), np.float64),
         'pair': Spaces.Tuple(
@@ -72,13 +72,21 @@ POLICIES = {
     'discrete': (NUMBERS, Spaces.Discrete(5), {'activation': 'silu'}),
     'binary': (NUMBERS, Spaces.MultiBinary(3), {'normalize_observ': False}),
     'recurrent': (NUMBERS, STEERING, {'network': 'recurrent'}),
-    'camera': (CAMERA, STEERING, {'activation': 'relu', 'image_units': 8}),
+    'camera': (
+        CAMERA,
+        STEERING,
+        {
+            'activation': 'relu',
+            'convolutions': [[4, 5, 3], [4, 2, 1]],
+            'image_units': 8,
+        },
+    ),
     'masked': (LOCKS, CHOICES, {'network': 'recurrent'}),
     'masked dict': (MASKED, Spaces.Discrete(3, start=-1), {}),
     'own': (NUMBERS, Spaces.Discrete(4), {'network': own}),
 }
 MOST = 'discrete', 'recurrent', 'camera', 'masked', 'own'
-FEW_STEPS = 'unbounded', 'binary', 'masked dict'
+FEW_STEPS = 'unbounded', 'binary', 'masked dict', 'own'
 
 
 class Made:
@@ -346,6 +354,14 @@ def test_layers_that_arrays_do_not_know_are_named(find, tmp_path):
     with pytest.raises(errors.ConfigError, match='a LayerNormalization, which'):
         find('own').write(tmp_path / 'policy.npz')
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'onnxruntime', None)
+    with pytest.raises(
+        errors.ConfigError, match=r'pip install "agents\[onnx\]"'
+    ):
+        onnx_model.require_packages()
 
 
 @pytest.mark.parametrize('module', [onnx_model, litert_model])

@@ -77,10 +77,15 @@ def run(config, tmp_path_factory):
     return directory
 
 
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    monkeypatch.setattr(export_check, 'STEPS', 60)
+
+
 def test_compared_on_episodes(run, config, tmp_path):
     found = agents.export(run, tmp_path / 'policy.npz', config=config)
     assert found.comparison.source == 'Locks'
-    assert found.comparison.steps == export_check.STEPS
+    assert found.comparison.steps == 60
     assert found.comparison.difference < 1e-5
     assert all(each > 0 for each in found.comparison.microseconds)
     assert found.description['checkpoint'] == 10
@@ -120,7 +125,7 @@ def test_command_tells_what_it_did(run, tmp_path, monkeypatch, capfd):
     policy, compared, *others = output.splitlines()
     assert policy.endswith('Locks at step 10 as policy.tflite with policy.json')
     # Without the config, whose environment is a class.
-    assert '500 steps of random observations, ' in compared
+    assert '60 steps of random observations, ' in compared
     assert others == [
         'inputs     observ (int32), mask (7 uint8), state (4 float32)',
         'outputs    action (2 int64), next_state (4 float32)',

@@ -22,6 +22,7 @@ from agents.scripts import (
     config_file,
     env_setup,
     interrupts,
+    networks,
     run_directory,
     utility,
 )
@@ -544,7 +545,22 @@ def test_run_that_does_not_fit_says_which_setting(tiny, tmp_path):
         with pytest.raises(errors.ConfigError, match=message) as info:
             next(train(tiny(**changes), tmp_path, env_processes=False))
         assert 'algo/' not in str(info.value)
+        assert 'policy/' not in str(info.value)
     assert files(tmp_path) == before
+
+
+def test_network_of_the_user_that_has_changed_is_named(tiny, tmp_path):
+    def make(*args):
+        return networks.feed_forward(*args[:-1], args[-1].copy(**sizes))
+
+    sizes = {}
+    config = tiny(network=make)
+    train(config, tmp_path, env_processes=False).run()
+    sizes['policy_layers'] = [5]
+    with pytest.raises(
+        errors.ConfigError, match='make> makes net.* network as'
+    ):
+        train(config, tmp_path, env_processes=False).run()
 
 
 def test_training_that_nobody_iterates_over_warns(tiny, tmp_path):
@@ -632,5 +648,5 @@ def test_complete_run_is_told_how_to_go_on(tiny, tmp_path):
     console, told = listener()
     assert not list(train(tiny(), tmp_path, False, console))
     assert told[-1] == (
-        'train complete at step 40; --set steps=<more> goes on from there'
+        'train complete at step 40; --steps=<more> goes on from there'
     )

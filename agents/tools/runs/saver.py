@@ -275,7 +275,7 @@ class Saver:
             for name in self._variables
         }
         if stored != expected:
-            raise errors.ConfigError(
+            raise errors.MisfitError(
                 f'The checkpoint {path} does not fit the configuration: '
                 f'{_describe_difference(stored, expected)}.'
             )

@@ -145,8 +145,9 @@ def test_reset_in_the_middle_forgets_how_long_and_how_episodes_went():
     assert reply['begins'].tolist() == [1, 1]
     for name in ('reward', 'terminated', 'truncated', 'lost'):
         assert not reply[name].any()
-    reply = step(batch)
-    assert reply['begins'].tolist() == [0, 0]
+    assert step(batch)['begins'].tolist() == [0, 0]
+    batch.reset()
+    assert step(batch)['begins'].tolist() == [0, 0]
     begins = [step(batch)['begins'].tolist() for _ in range(2)]
     assert begins == [[1, 0], [0, 1]]
 
