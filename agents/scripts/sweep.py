@@ -247,6 +247,7 @@ class _Work:
         self._before = {(each.point, each.seed): each for each in begun}
         self._told: set[int] = set()
         self._reported: dict[int, int] = {}
+        self._given_up: set[int] = set()
         self._points = sweep_plan.make_points(
             plan, config, self._results(begun)
         )
@@ -375,8 +376,9 @@ class _Work:
             facts.append(f'{console.duration(left)} left')
         told = f'{ended} of {self._count} done'
         self._view = console.View('sweep', told, done, tuple(facts))
-        for trial in self._runner.running:
-            self._give_up(trial.point)
+        for point in {each.point for each in self._runner.running}:
+            if point not in self._given_up:
+                self._give_up(point)
 
     @property
     def _count(self) -> int:
@@ -398,6 +400,7 @@ class _Work:
         for number in range(first, len(scores)):
             self._reported[point] = number + 1
             if self._points.report(point, number, scores[number]):
+                self._given_up.add(point)
                 for each in members:
                     if each.state == trials.WAITING:
                         each.state = trials.PRUNED

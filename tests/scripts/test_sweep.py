@@ -12,7 +12,7 @@ import time
 import pytest
 
 import agents
-from agents.scripts import sweep, sweep_plan, trials
+from agents.scripts import search, sweep, sweep_plan, trials
 from agents.tools import errors
 from agents.tools.runs import progress
 
@@ -31,7 +31,7 @@ for _ in range(3000 if 'policy_layers' in settings else 0):
         break
     time.sleep(0.01)
 run.mkdir()
-score = 1e-3 / settings['learning_rate'] + seed
+score = 1e-3 / settings['learning_rate'] + settings.get('discount', 0) + seed
 (run / 'progress.csv').write_text(
     'step,phase,score,score_std,seconds\\n'
     f'10,eval,{score / 2},1,1\\n20,eval,{score},1,2\\n'
@@ -41,7 +41,7 @@ if seed == 7:
     sys.exit(1)
 if seed == 8:
     os.kill(os.getpid(), signal.SIGKILL)
-if seed == 9:
+if seed == 9 or run.name.startswith('001-discount'):
     time.sleep(60)
 time.sleep(0.05)
 note('end')
@@ -154,6 +154,29 @@ def test_search_finds_what_is_better_and_goes_on(fake, tmp_path):
     file.write_text(json.dumps(before))
     with pytest.raises(errors.ConfigError, match='which the plan does not'):
         agents.sweep(logdir=made.directory)
+
+
+def test_search_gives_up_what_is_worse(fake, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, 'LOOK_SECONDS', 0.1)
+    reports = []
+
+    def report(self, *args):
+        reports.append(args)
+        return args[0] == 1
+
+    monkeypatch.setattr(search.Search, 'report', report)
+    space = {'discount': '0..1'}
+    made = agents.sweep(
+        'debug', [1, 2], search=space, trials=2, jobs=2, logdir=tmp_path
+    )
+    states = [each.state for each in made.trials]
+    assert states == [*['finished'] * 2, *['pruned'] * 2]
+    # The mean over seeds of the first evaluation, once both have it.
+    discount = made.trials[2].settings['discount']
+    assert [each for each in reports if each[0]] == [
+        (1, 0, pytest.approx((1 + discount + 1.5) / 2))
+    ]
+    assert len(made.summaries) == 1
 
 
 def test_interrupted_sweep_leaves_no_process(fake, tmp_path, nothing_left):
