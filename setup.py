@@ -16,17 +16,41 @@ MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
 # Of the first versions whose vectors tell how their episodes begin.
 ATARI = ['ale-py>=0.11,<0.13']
 ENVPOOL = ['envpool>=1.2,<2']
+SWEEP = ['optuna>=4,<6']
+
+
+def describe() -> str:
+    """The README without what leads to files that are not installed."""
+    text = (HERE / 'README.md').read_text()
+    text = re.sub(r'!\[[^]]*\]\((?!https?:)[^)]*\)\n*', '', text)
+    return re.sub(r'\[([^]]*)\]\((?!https?:)[^)]*\)', r'\1', text)
+
 
 setuptools.setup(
     name='agents',
     version=VERSION,
     description='Batched on-policy reinforcement learning in TensorFlow',
-    long_description=(HERE / 'README.md').read_text(),
+    long_description=describe(),
     long_description_content_type='text/markdown',
     license='Apache-2.0',
+    keywords='reinforcement learning, PPO, TRPO, TensorFlow, Gymnasium',
+    classifiers=[
+        'Development Status :: 4 - Beta',
+        'Intended Audience :: Developers',
+        'Intended Audience :: Science/Research',
+        'Operating System :: MacOS :: MacOS X',
+        'Operating System :: POSIX :: Linux',
+        'Programming Language :: Python :: 3',
+        'Programming Language :: Python :: 3.10',
+        'Programming Language :: Python :: 3.11',
+        'Programming Language :: Python :: 3.12',
+        'Programming Language :: Python :: 3.13',
+        'Topic :: Scientific/Engineering :: Artificial Intelligence',
+        'Typing :: Typed',
+    ],
     packages=setuptools.find_packages(include=['agents', 'agents.*']),
     entry_points={'console_scripts': ['agents = agents.scripts.command:main']},
-    package_data={'agents': ['py.typed']},
+    package_data={'agents': ['py.typed', 'algorithms/*/README.md']},
     python_requires='>=3.10',
     install_requires=[
         'tensorflow>=2.21,<2.22',
@@ -45,6 +69,7 @@ setuptools.setup(
         'mpi': MPI,
         'atari': ATARI,
         'envpool': ENVPOOL,
+        'sweep': SWEEP,
         # Writes ONNX, and runs it for the comparison.
         'onnx': ['tf2onnx>=1.16.1,<2', 'onnxruntime>=1.20,<2'],
         # Runs LiteRT; what writes it is part of TensorFlow.
@@ -62,11 +87,15 @@ setuptools.setup(
             *MUJOCO,
             *MPI,
             *ATARI,
+            'ipykernel>=6.29,<8',  # With the next, runs notebooks.
+            *SWEEP,
             'mypy>=1.11,<3',
+            'nbclient>=0.10,<1',
             'psutil>=5.9,<8',
             'pytest>=8,<10',
             'pytest-xdist>=3.6,<4',  # Runs tests on several cores.
             'ruff>=0.15,<0.18',
+            'setuptools>=70.1',  # Builds the wheel.
         ],
     },
 )

@@ -9,21 +9,48 @@ TensorFlow graph.
     action = policy(observ)
 """
 
-from agents import lazy
+from typing import TYPE_CHECKING
+
+from agents import lazy, systems
+
+systems.require_supported()
 
 __version__ = '0.1.0'
 
-__getattr__, __dir__ = lazy.exports(
-    __name__,
-    {
-        'train': 'scripts.training',
-        'load': 'scripts.load',
-        'check': 'scripts.check',
-        'export': 'scripts.export',
-        'configs': 'scripts.configs',
-        'tools': 'tools',
-        'parts': 'parts',
-        'algorithms': 'algorithms',
-        'scripts': 'scripts',
-    },
-)
+if TYPE_CHECKING:  # The same names, for editors and checkers of types.
+    from agents import algorithms as algorithms
+    from agents import environments as environments
+    from agents import parts as parts
+    from agents import scripts as scripts
+    from agents import tools as tools
+    from agents.scripts import callbacks as callbacks
+    from agents.scripts import configs as configs
+    from agents.scripts.check import check as check
+    from agents.scripts.evaluate import evaluate as evaluate
+    from agents.scripts.export import export as export
+    from agents.scripts.load import load as load
+    from agents.scripts.plot import plot as plot
+    from agents.scripts.results import results as results
+    from agents.scripts.sweep import sweep as sweep
+    from agents.scripts.training import train as train
+else:
+    __getattr__, __dir__ = lazy.exports(
+        __name__,
+        {
+            'train': 'scripts.training',
+            'load': 'scripts.load',
+            'check': 'scripts.check',
+            'evaluate': 'scripts.evaluate',
+            'results': 'scripts.results',
+            'plot': 'scripts.plot',
+            'sweep': 'scripts.sweep',
+            'export': 'scripts.export',
+            'configs': 'scripts.configs',
+            'callbacks': 'scripts.callbacks',
+            'tools': 'tools',
+            'parts': 'parts',
+            'algorithms': 'algorithms',
+            'environments': 'environments',
+            'scripts': 'scripts',
+        },
+    )

@@ -7,7 +7,7 @@ and while a checkpoint is being written, and starts it again, which resumes
 it. Every start has to go on from the last checkpoint that was whole, or say
 what is missing, or begin anew where there had not been a checkpoint. What the
 last checkpoint of a run was is remembered here, so that one that is lost, by
-the kill or by the next start, is counted as wrong.
+the kill or by the next start, is counted as wrong. So is the best one.
 """
 
 import argparse
@@ -23,6 +23,8 @@ import time
 from collections.abc import Sequence
 
 from agents.scripts import utility
+from agents.tools.runs import checkpoints
+from agents.tools.runs.checkpoints import Scored
 
 START_SECONDS = 5.0
 SAVE_SECONDS = 0.02
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     choice = random.Random(options.seed)
     outcomes: collections.Counter = collections.Counter()
-    number, highest, wrong = 0, None, 0
+    number, highest, wrong, best = 0, None, 0, None
     with tempfile.TemporaryDirectory() as home:
         pathlib.Path(home, 'saves.py').write_text(CONFIG)
         for count in range(options.count):
@@ -53,6 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             output = _start_and_kill(home, directory, count % 2 == 1, choice)
             last = utility.last_checkpoint(directory)
             outcome, fits = judge(output, highest, last)
+            found = _find_best(directory)
+            if best and (not found or found.score < best.score):
+                outcome, fits = 'the best checkpoint is lost', False
+            best = found or best
             outcomes[outcome] += 1
             if not fits:
                 wrong += 1
@@ -60,13 +66,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f'{directory.name}, checkpoint {steps}:\n{output}')
             # A new run every so often, since starts differ from resumes.
             if outcome.startswith('refused') or choice.random() < 0.2:
-                number, highest = number + 1, None
+                number, highest, best = number + 1, None, None
             elif last is not None:
                 highest = max(last, highest or 0)
     for outcome, times in outcomes.most_common():
         print(f'{times:>5}  {outcome}')
     print(f'{wrong:>5}  wrong')
     return wrong
+
+
+def _find_best(directory: pathlib.Path) -> Scored | None:
+    """The best checkpoint there is, which has to be whole."""
+    warned: list[str] = []
+    home = directory / utility.CHECKPOINTS
+    found = checkpoints.find_best(home, warned.append)
+    return None if warned else found
 
 
 def judge(
@@ -123,19 +137,19 @@ def _start_and_kill(
 
 
 def _await_save(
-    process: subprocess.Popen, checkpoints: pathlib.Path, choice: random.Random
+    process: subprocess.Popen, home: pathlib.Path, choice: random.Random
 ) -> None:
     """Wait until one of the next checkpoints begins to be written."""
     for _ in range(choice.randint(1, 20)):
-        seen = _unfinished(checkpoints)
-        while process.poll() is None and _unfinished(checkpoints) <= seen:
+        seen = _unfinished(home)
+        while process.poll() is None and _unfinished(home) <= seen:
             time.sleep(0.0005)
 
 
-def _unfinished(checkpoints: pathlib.Path) -> set[str]:
-    if not checkpoints.is_dir():
+def _unfinished(home: pathlib.Path) -> set[str]:
+    if not home.is_dir():
         return set()
-    return {path.name for path in checkpoints.iterdir() if path.name[0] == '.'}
+    return {path.name for path in home.iterdir() if path.name[0] == '.'}
 
 
 if __name__ == '__main__':

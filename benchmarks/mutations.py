@@ -26,10 +26,9 @@ from agents.scripts import (
     configs,
     run_directory,
     utility,
-    visualize,
 )
 from agents.tools import errors
-from agents.tools.runs import checkpoints, progress
+from agents.tools.runs import checkpoints, curves, progress
 
 # Seconds until opening a file is given up.
 PATIENCE = 20.0
@@ -100,7 +99,7 @@ def readers(run: pathlib.Path) -> dict[str, tuple[str, Callable[[], Any]]]:
     def results() -> None:
         run_directory.is_trained(run)
         for phase in ('train', 'eval'):
-            visualize.read_curve(run, phase)
+            curves.read(run, phase)
 
     place = f'{utility.CHECKPOINTS}/{checkpoint.name}'
     index, data = [f'{place}/{name}' for name in checkpoints.FILES]

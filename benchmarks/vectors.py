@@ -81,7 +81,7 @@ def simulated(env: str, agents: int) -> Callable[[], None]:
             self.calls['perform'].assign_add(1)
             shape = self._action.shape
             if self._action.dtype == tf.int32:
-                most = int(batch_env.action_space.n)
+                most = int(action_space.n)
                 return tf.random.stateless_uniform(
                     shape, seed, 0, most, tf.int32
                 )
@@ -89,6 +89,7 @@ def simulated(env: str, agents: int) -> Callable[[], None]:
 
     use_threads(1)
     batch_env = tools.InGraphBatchEnv(tools.BatchEnv([make(env, agents)]))
+    action_space: Any = batch_env.action_space
     algo, scores = Random(batch_env), EpisodeScores(agents)
     batch_env.reset()
 

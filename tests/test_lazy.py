@@ -1,6 +1,8 @@
 """Names that are imported when first used."""
 
+import ast
 import importlib
+import pathlib
 import sys
 
 import pytest
@@ -79,3 +81,22 @@ def test_exports_makes_two_functions():
 def test_all_names_can_be_imported(module):
     for name in dir(module):
         assert getattr(module, name) is not None
+
+
+@pytest.mark.parametrize('module', [agents, tools])
+def test_checkers_of_types_see_the_same_names(module):
+    """Those that they are told are imported from where they are at home."""
+    tree = ast.parse(pathlib.Path(module.__file__).read_text())
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [n for n in blocks[0].body if isinstance(n, ast.ImportFrom)]
+    told = {
+        alias.asname: (statement.module, alias.name)
+        for statement in imports
+        for alias in statement.names
+    }
+    assert ast.unparse(blocks[0].test) == 'TYPE_CHECKING'
+    assert sorted(told) == dir(module)
+    for name, (home, original) in told.items():
+        assert name == original  # Which checkers take for meant to be seen.
+        value = getattr(importlib.import_module(home), name)
+        assert value is getattr(module, name)

@@ -31,7 +31,7 @@ class Networks(NamedTuple):
     @property
     def are_convolutional(self) -> bool:
         """Whether programs are not to be compiled around them."""
-        return any(map(layers.has_convolutions, self))
+        return layers.has_convolutions(*self)
 
     @property
     def are_apart(self) -> bool:
@@ -151,6 +151,10 @@ class Algorithm(tf.Module):
         Those of all ranks are saved together, so that a run goes on with
         another number of ranks.
         """
+        return []
+
+    def of_all_agents(self) -> list[Any]:
+        """The same of all ranks' agents, where this one has them all."""
         return []
 
     def transient(self) -> list[Any]:

@@ -107,6 +107,9 @@ class Leader(Wrapper):
         # What else is known of agents is known of all of them here.
         return _find_collector(self.algorithm).of_agents()
 
+    def of_all_agents(self) -> list[Any]:
+        return self.algorithm.of_agents()
+
 
 class Follower(Collecting):
     """A rank that acts by the policy that the first one has learnt.

@@ -81,10 +81,10 @@ def one_hot(x, layer, sizes, start):
     return np.concatenate(parts, -1).astype(np.float32)
 
 
-def scale(x, layer):
+def scale(x, layer, factor):
     x = x.transpose(0, *[1 + axis for axis in layer['order']])
     x = x.reshape(-1, *layer['shape']).astype(np.float32)
-    return x * np.float32(layer['factor'])
+    return x * factor
 
 
 def convolve(x, layer, kernel, bias):

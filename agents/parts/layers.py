@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from agents.parts import encodings, products
 from agents.tools import nested, spaces
@@ -80,7 +81,10 @@ def _define_encoder(
 
 
 class Flatten(keras.layers.Layer):
-    """Joins the leaves of observations to a vector, choices as one-hot."""
+    """Joins the leaves of observations to a vector.
+
+    Choices become one-hot, and bytes numbers up to one, by their bounds.
+    """
 
     def __init__(self, space: gym.Space):
         super().__init__()
@@ -108,8 +112,9 @@ class Flatten(keras.layers.Layer):
                 pairs = zip(columns, counts, strict=True)
                 return tf.concat([tf.one_hot(*pair) for pair in pairs], -1)
         leaf = tf.cast(leaf, tf.float32)
-        if space.dtype == 'uint8':
-            leaf = leaf / 255
+        if isinstance(space, gym.spaces.Box) and space.dtype == 'uint8':
+            # Flags stay flags, also beside counts that go further.
+            leaf = leaf / np.maximum(space.high, 1).astype(np.float32)
         return tf.reshape(leaf, [-1, math.prod(leaf.shape[1:])])
 
 
@@ -186,10 +191,13 @@ def convolution(
     )
 
 
-def has_convolutions(network: Any) -> bool:
-    """Whether a network has convolutions of Keras."""
-    return network is not None and any(
-        isinstance(layer, CONVOLUTIONS) for layer in network._flatten_layers()
+def has_convolutions(*networks: Any) -> bool:
+    """Whether one of several networks, or None, has convolutions of Keras."""
+    return any(
+        isinstance(layer, CONVOLUTIONS)
+        for network in networks
+        if network is not None
+        for layer in network._flatten_layers()
     )
 
 

@@ -6,7 +6,7 @@ network sees them.
 
 from typing import Any
 
-from agents.tools.choices import KEY, has_mask, visible_space
+from agents.tools.choices import KEY, has_mask, visible_space, without_mask
 from agents.tools.graph.backend import tf
 
 __all__ = ['KEY', 'has_mask', 'split', 'visible_space']
@@ -21,5 +21,4 @@ def split(observ: dict[str, Any]) -> tuple[dict[str, Any], tf.Tensor]:
     Returns:
         The visible part, and which choices are possible, `[..., choice]`.
     """
-    visible = {key: part for key, part in observ.items() if key != KEY}
-    return visible, observ[KEY] != 0
+    return without_mask(observ), observ[KEY] != 0

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import json
 import pathlib
 import re
 from collections.abc import Mapping
@@ -141,6 +142,8 @@ def _changes(given: argparse.Namespace) -> list[str]:
         value = getattr(given, key)
         if value is not None:
             changes.append(f'{key}={value}')
+    if given.begin_from is not None:
+        changes.append(f'begin_from={json.dumps(given.begin_from)}')
     return changes
 
 
@@ -184,7 +187,8 @@ def _tell_differences(
         written: The settings of the config that it is resumed with.
         terminal: Where to tell.
     """
-    for key in config:
+    # Whatever is asked for, what it began from stays what it was.
+    for key in [key for key in config if key != 'begin_from']:
         old, new, other = [
             settings_text.format_value(settings[key])
             for settings in (config, changed, written)

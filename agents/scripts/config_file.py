@@ -19,23 +19,28 @@ CONFIG_FILE = 'config.yaml'
 # that of a function does with <.
 ALWAYS = 'algorithm', ('',)
 NATIVE = 'env', (env_setup.NATIVE,)
-SIZES = {
-    'algorithm': ALWAYS,
+NETWORK_SIZES = {
     'network': ALWAYS,
-    'num_agents': ALWAYS,
-    'update_every': ALWAYS,
     'normalize_observ': ALWAYS,
     'policy_layers': ALWAYS,
     'value_layers': ALWAYS,
     'recurrent_units': ('network', ('recurrent', '<')),
     'convolutions': ALWAYS,
     'image_units': ALWAYS,
+}
+SIZES = {
+    'algorithm': ALWAYS,
+    'update_every': ALWAYS,
+    **NETWORK_SIZES,
     'shared_encoder': ('algorithm', ('ppo',)),
     'rewards': ALWAYS,
     'discriminator_layers': ('rewards', ('airl', 'gail', 'log')),
     'env': NATIVE,
-    'eval_episodes': NATIVE,
 }
+
+# A setting that is the caller's in any case: it names code, and nothing that
+# was learnt depends on it.
+CALLBACKS = 'callbacks'
 
 # Limit for files that may come from strangers.
 MAX_BYTES = 50_000
@@ -98,7 +103,8 @@ def restore_config(
 
     Functions, which are not saved, are taken from the configuration. Other
     names of code, such as of a module to be imported, count only where the
-    configuration has the same, since a file may come from a stranger.
+    configuration has the same, since a file may come from a stranger. Callbacks
+    are those of the configuration.
 
     Args:
         config: The configuration, or None for the defaults.
@@ -118,6 +124,8 @@ def restore_config(
     given = overrides.apply(config, changes)
     values = {}
     for key, value in saved.items():
+        if key == CALLBACKS:
+            continue
         own = plain_yaml.simplify(given[key])
         has_function = plain_yaml.names_function(value)
         if not has_function:
@@ -135,19 +143,27 @@ def restore_config(
 def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
     """Refuse to go on with settings that do not fit what a run has saved."""
     saved = load_config(directory)
-    for key, (condition, beginnings) in SIZES.items():
-        old, new = saved.get(key), plain_yaml.simplify(config.get(key))
-        before = saved.get(condition)
-        after = plain_yaml.simplify(config[condition])
-        matters = any(
-            str(value).startswith(beginnings) for value in (before, after)
-        )
-        if matters and key in saved and old != new:
+    for key in SIZES:
+        old, new = compare(saved, config, key)
+        if old != new:
             raise errors.ConfigError(
                 f'{directory} has learnt with {key}={old}, which what it saved '
                 f'depends on, so that it cannot go on with {key}={new}. Leave '
                 f'{key} as it was, or begin a new run.'
             )
+
+
+def compare(
+    saved: Mapping[str, Any], config: Mapping[str, Any], key: str
+) -> tuple[Any, Any]:
+    """The values of a setting before and now; equal if it does not matter."""
+    old, new = saved.get(key), plain_yaml.simplify(config.get(key))
+    condition, beginnings = SIZES.get(key, ALWAYS)
+    matters = any(
+        str(plain_yaml.simplify(settings.get(condition))).startswith(beginnings)
+        for settings in (saved, config)
+    )
+    return (old, new) if matters and key in saved else (new, new)
 
 
 def _require_known(

@@ -186,10 +186,11 @@ def images(env: Any, **settings: Any) -> AttrDict:
 def atari(game: str, **settings: Any) -> AttrDict:
     """The usual settings of PPO for Atari; install `agents[atari]`.
 
-    Those of Stable-Baselines3's zoo. But episodes are whole games, whatever
-    lives are lost, unless `env_kwargs={'episodic_life': True}`, and actions
-    are repeated by chance, as Machado et al. 2018 propose in Revisiting the
-    Arcade Learning Environment.
+    Those of Stable-Baselines3's zoo, but episodes are whole games, whatever
+    lives are lost, unless `env_kwargs={'episodic_life': True}`. With
+    `env_kwargs={'repeat_action_probability': 0.25}` actions are repeated by
+    chance, as Machado et al. 2018 propose in Revisiting the Arcade Learning
+    Environment, which takes longer to learn.
 
     Args:
         game: Name of the game, such as `Pong` or `space_invaders`.
@@ -197,7 +198,10 @@ def atari(game: str, **settings: Any) -> AttrDict:
     """
     if game.islower():
         game = game.title().replace('_', '')
+    usual = {'repeat_action_probability': 0.0}
+    given = {**usual, **settings.pop('env_kwargs', {})}
     defaults: dict[str, Any] = {
+        'env_kwargs': given,
         'max_length': 27_000,  # Half an hour of the game.
         'steps': 10_000_000,
         'eval_every': 500_000,

@@ -20,7 +20,7 @@ import numpy as np
 from agents import environments as registry
 from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import headless, launch, wrappers
+from agents.tools.envs import headless, launch, masking, wrappers
 from agents.tools.envs.env_slice import EnvSlice
 from agents.tools.envs.external_process import ExternalProcess
 
@@ -94,24 +94,8 @@ def constructor(
         _make, env, kwargs, max_length, config.observ_bounds
     )
     if limited and config.action_masks:
-        return functools.partial(_wrap, make, Masking())
+        return functools.partial(_wrap, make, masking.Masking())
     return make
-
-
-class Masking:
-    """Has environments observe their masks of actions, if any.
-
-    Whether they tell any is found out once in each process, which takes a
-    reset of the first environment, see `wrappers.ObserveMask.is_for`.
-    """
-
-    def __init__(self) -> None:
-        self._tell: bool | None = None
-
-    def __call__(self, env: gym.Env) -> gym.Env:
-        if self._tell is None:
-            self._tell = wrappers.ObserveMask.is_for(env)
-        return wrappers.ObserveMask(env) if self._tell else env
 
 
 def _wrap(

@@ -161,12 +161,27 @@ class ConvolutionsKind(Kind):
         return Kind(int, least=self.least, most=self.most).allows(value)
 
 
+@dataclasses.dataclass(frozen=True)
+class FunctionsKind(Kind):
+    """A list of functions, or of names by which they are found."""
+
+    def describe(self) -> str:
+        return (
+            f'a list of at most {MOST_PARTS} functions, or of their names as '
+            'file.py:function'
+        )
+
+    def _allows_one(self, value: Any) -> bool:
+        return callable(value) or super()._allows_one(value)
+
+
 COUNT = Kind(int, least=1)
 COUNT_OR_ZERO = Kind(int, least=0)
 PASSES = Kind(int, least=1, most=1_000_000)
 PASSES_OR_ZERO = Kind(int, least=0, most=1_000_000)
 AGENT_STEPS = Kind(int, least=1, most=10**9)
 ENVIRONMENTS = Kind(int, least=1, most=100_000)
+CHECKPOINTS = Kind(int, least=2, most=100_000)
 PROCESSES_OR_NONE = Kind(int, least=1, most=10_000, or_none=True)
 UNITS = Kind(int, least=1, most=65_536)
 LAYERS = Kind(int, least=1, most=65_536, is_list=True)
@@ -190,7 +205,9 @@ COLUMNS = Kind(
     name='a name without commas, quotes and spaces at its ends',
     pattern=r'[^\s,"]([^,"\r\n]*[^\s,"])?',
 )
+CALLBACKS = FunctionsKind(str, is_list=True, pattern=r'.+:[^\W\d]\w*')
 FILE_OR_NONE = Kind(str, or_none=True, name='the name of a file')
+RUN_OR_NONE = Kind(str, or_none=True, name='the directory of a run')
 SEED = Kind(int, least=0, most=2**32 - 1)
 ENVIRONMENT = Kind(
     str,

@@ -8,7 +8,8 @@ import numpy as np
 
 from agents.algorithms import sizes
 from agents.parts import distributions, policy, sequences
-from agents.scripts import config_file, networks, trust, utility
+from agents.scripts import config_file, networks, normalizer, trust, utility
+from agents.scripts.normalizer import Normalizer
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
@@ -20,8 +21,9 @@ from agents.tools.runs import saver
 def load(
     directory: str | pathlib.Path,
     config: AttrDict | None = None,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
     num_agents: int | None = None,
+    seed: int | None = None,
 ) -> 'LoadedPolicy':
     """Load the policy of a run.
 
@@ -41,9 +43,11 @@ def load(
     Args:
         directory: Directory of the run.
         config: The configuration of the run, by default as it was saved.
-        checkpoint: Training step of a checkpoint, by default of the last.
+        checkpoint: Training step of a checkpoint, or 'best' for the one with
+            the highest score of an evaluation; by default the last.
         num_agents: How many observations there are in a batch; by default they
             come one at a time.
+        seed: Seed for actions that are sampled, by default that of the run.
     """
     directory = pathlib.Path(directory)
     saved = config_file.restore_config(
@@ -52,13 +56,24 @@ def load(
     observ_space, action_space = utility.load_spaces(directory)
     if utility.last_checkpoint(directory) is None:
         raise errors.ConfigError(f'There is no checkpoint in {directory} yet.')
-    _require_fit(directory, checkpoint, observ_space, action_space, saved)
+    step = utility.find_checkpoint(directory, checkpoint)
+    _require_fit(directory, step, observ_space, action_space, saved)
     made = networks.define(observ_space, action_space, saved)
     loaded = policy.define(
         made.policy, observ_space, action_space, saved, encoder=made.encoder
     )
-    step = _define_saver(loaded, directory).restore(checkpoint)
-    return LoadedPolicy(loaded, observ_space, saved.seed, num_agents, step)
+    step = _define_saver(loaded, directory).restore(step)
+    assert step is not None
+    seed = saved.seed if seed is None else seed
+    return LoadedPolicy(
+        loaded,
+        observ_space,
+        seed,
+        num_agents,
+        step,
+        normalizer.of_observations(loaded.normalizer, saved.observ_clip),
+        normalizer.of_rewards(directory, step, saved.reward_clip),
+    )
 
 
 def _require_fit(
@@ -114,6 +129,9 @@ class LoadedPolicy:
         observation_space: Space of the observations.
         action_space: Space of the actions.
         checkpoint: Training step that the policy is from.
+        normalizer: Mean and deviation that observations are normalized by, see
+            `agents.scripts.normalizer`; None if they are not.
+        reward_normalizer: The same of the rewards that it has learnt from.
 
     Args:
         policy: The policy.
@@ -121,6 +139,8 @@ class LoadedPolicy:
         seed: Seed for actions that are sampled.
         num_agents: Number of observations in a batch, or None for no batch.
         checkpoint: Training step that the policy is from.
+        normalizer: What observations are normalized by.
+        reward_normalizer: What rewards were normalized by.
     """
 
     def __init__(
@@ -130,8 +150,12 @@ class LoadedPolicy:
         seed: int = 0,
         num_agents: int | None = None,
         checkpoint: int | None = None,
+        normalizer: Normalizer | None = None,
+        reward_normalizer: Normalizer | None = None,
     ):
         self.checkpoint = checkpoint
+        self.normalizer = normalizer
+        self.reward_normalizer = reward_normalizer
         self.observation_space = observ_space
         self.action_space = policy.action_space
         self._policy = policy

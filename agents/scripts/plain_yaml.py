@@ -72,7 +72,8 @@ def simplify(value: Any) -> Any:
     """
     if callable(value):
         module = getattr(value, '__module__', '?')
-        return f'<function {module}.{getattr(value, "__qualname__", value)}>'
+        named = value if hasattr(value, '__qualname__') else type(value)
+        return f'<function {module}.{named.__qualname__}>'
     if isinstance(value, Mapping):
         return {str(key): simplify(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,6 +1,7 @@
 """What a configuration amounts to, in numbers."""
 
 import dataclasses
+import math
 
 import gymnasium as gym
 
@@ -52,7 +53,7 @@ class Plan:
         return self.cycles * (self.train + self.evaluation)
 
 
-def make(config: AttrDict, native: bool = False) -> Plan:
+def make(config: AttrDict, native: bool = False, begun: int = 0) -> Plan:
     """Divide the steps of a configuration into phases.
 
     The number of evaluations and the number of updates between them are
@@ -62,6 +63,9 @@ def make(config: AttrDict, native: bool = False) -> Plan:
         config: Settings.
         native: Whether the environments are native, so that a program
             can comprise several updates.
+        begun: The training step that a run goes on from. Where sizes have
+            changed it may lie within a training phase, of which the rest is
+            divided into calls as well.
     """
     rollout = config.num_agents * config.update_every
     updates = max(1, round(config.steps / rollout))
@@ -69,7 +73,8 @@ def make(config: AttrDict, native: bool = False) -> Plan:
     updates = max(1, round(updates / cycles))
     together = None
     if native and rollout <= ONE_PROGRAM_STEPS:
-        together = _updates_together(rollout, updates)
+        behind = math.ceil(begun % (rollout * updates) / rollout)
+        together = _updates_together(rollout, math.gcd(updates, behind))
     return Plan(
         rollout=rollout,
         updates=together,

@@ -4,13 +4,27 @@ import contextlib
 import pathlib
 import signal
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 import agents
 from agents import tools
-from agents.scripts import console, env_setup, interrupts, vectors
+from agents.scripts import (
+    batches,
+    console,
+    env_setup,
+    interrupts,
+    utility,
+    vectors,
+)
 from agents.tools import choices, errors
 from agents.tools.attr_dict import AttrDict
+
+# How many episodes are played at the same time, at most; and where stepping
+# many environments takes no longer than stepping one.
+MOST_AGENTS = 16
+MOST_NATIVE_AGENTS = 1024
 
 
 @contextlib.contextmanager
@@ -20,7 +34,7 @@ def opened(
     changed: AttrDict,
     num_agents: int,
     checkpoint: int | str | None = None,
-    env_processes: bool = True,
+    env_processes: bool | None = True,
     signals: interrupts.Interrupts | None = None,
     render_mode: str | None = None,
 ) -> Iterator[tuple[Any, Any]]:
@@ -31,35 +45,127 @@ def opened(
         config: Its settings.
         changed: The settings that environments are made by.
         num_agents: How many environments.
-        checkpoint: Training step of a checkpoint or `best`, by default the
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
-        env_processes: Whether environments have processes of their own.
+        env_processes: Whether environments have processes of their own, None
+            for where that is quicker.
         signals: Where signals are heard, by default nowhere.
         render_mode: What environments are asked for, if they are to be seen.
     """
-    seed = changed.seed, env_setup.VIDEO
-    envs: list[Any]
-    if vectors.is_vector(changed):
-        envs = [
-            vectors.start(changed, num_agents, seed, render_mode=render_mode)
-        ]
+    batch_env: Any
+    if env_setup.is_native(changed) and not render_mode:
+        batch_env = utility.define_native_steps(changed, num_agents)
     else:
-        envs = env_setup.start(
-            env_setup.constructor(changed, render_mode),
-            num_agents,
-            # Workers have no TensorFlow, which native environments need.
-            env_processes and not env_setup.is_native(changed),
-            changed.num_workers,
-            seed,
-            changed.worker_timeout,
-        )
-    batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
+        envs = _start(changed, num_agents, env_processes, render_mode)
+        batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
     # Libraries may swallow the exception that a signal raises, but not this.
     (signals or interrupts.Interrupts()).call(batch_env.cancel)
     with contextlib.closing(batch_env):
-        policy = agents.load(logdir, config, checkpoint, num_agents)
+        policy = agents.load(
+            logdir, config, checkpoint, num_agents, changed.seed
+        )
         _require_same_masks(batch_env, policy)
         yield batch_env, policy
+
+
+def _start(
+    config: AttrDict,
+    num_agents: int,
+    env_processes: bool | None,
+    render_mode: str | None,
+) -> list[Any]:
+    """Start environments, in processes of their own or in this one."""
+    seed = config.seed, env_setup.VIDEO
+    if vectors.is_vector(config):
+        return [
+            vectors.start(config, num_agents, seed, render_mode=render_mode)
+        ]
+    constructor = env_setup.constructor(config, render_mode)
+
+    def start(processes: bool) -> list[Any]:
+        return env_setup.start(
+            constructor,
+            num_agents,
+            # Workers have no TensorFlow, which native environments need.
+            processes and not env_setup.is_native(config),
+            config.num_workers,
+            seed,
+            config.worker_timeout,
+        )
+
+    if env_processes is not None:
+        return start(env_processes)
+    workers = start(True)
+    with contextlib.ExitStack() as stack:
+        for each in workers:
+            stack.callback(each.close)
+        seconds = workers[0].measure()
+        if not batches.is_quicker_here(num_agents, len(workers), seconds):
+            stack.pop_all()
+            return workers
+    return start(False)
+
+
+class Step(NamedTuple):
+    """A step of all agents; the fields are `[agent, ...]`.
+
+    Attributes:
+        observ: What was acted on.
+        action: The actions, within bounds and counted from zero.
+        reward: The rewards.
+        terminated: Where the episode has ended.
+        truncated: Where it was cut off.
+        counts: Where the step is one of an episode that was asked for.
+        lost: Where nothing was played, so that the episode begins anew.
+    """
+
+    observ: Any
+    action: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    counts: np.ndarray
+    lost: np.ndarray
+
+    @property
+    def done(self) -> np.ndarray:
+        return self.terminated | self.truncated
+
+
+def play(
+    batch_env: Any, policy: Any, num_episodes: int, deterministic: bool
+) -> Iterator[Step]:
+    """Play episodes, as many of each environment but for one.
+
+    Those that end first are not more of them than others, which would make
+    short episodes more frequent.
+
+    Args:
+        batch_env: The environments, no more than there are episodes.
+        policy: A policy for as many agents, see `agents.load`.
+        num_episodes: How many episodes of all environments together.
+        deterministic: Take the most probable actions rather than sample.
+    """
+    shares = np.array_split(np.arange(num_episodes), len(batch_env))
+    left = np.array([len(share) for share in shares])
+    observ = batch_env.reset()
+    policy.reset()
+    while left.any():
+        action = policy.choose(observ, deterministic)
+        after, reward, terminated, truncated, _ = batch_env.step(action)
+        step = Step(
+            observ,
+            action,
+            reward,
+            terminated,
+            truncated,
+            left > 0,
+            batch_env.lost,
+        )
+        yield step
+        left -= step.done & step.counts & ~step.lost
+        observ = after
+        policy.reset(step.done)
 
 
 def _require_same_masks(batch_env: Any, policy: Any) -> None:

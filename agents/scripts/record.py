@@ -31,9 +31,6 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import demonstrations
 from agents.tools.runs.demonstrations import Demonstrations
 
-# How many episodes are played at the same time, at most.
-MOST_AGENTS = 16
-
 
 def record(
     logdir: str | pathlib.Path,
@@ -42,7 +39,7 @@ def record(
     checkpoint: int | str | None = None,
     config: AttrDict | None = None,
     deterministic: bool = True,
-    env_processes: bool = True,
+    env_processes: bool | None = True,
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
 ) -> Demonstrations:
@@ -52,11 +49,12 @@ def record(
         logdir: Directory of the run.
         outfile: The file.
         num_episodes: How many episodes.
-        checkpoint: Training step of a checkpoint or `best`, by default the
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
         config: The configuration, where functions of it were not saved.
         deterministic: Take the most probable actions rather than sample.
-        env_processes: Whether environments have processes of their own.
+        env_processes: Whether environments have processes of their own, None
+            for where that is quicker.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
     """
@@ -69,7 +67,7 @@ def record(
         raise errors.ConfigError(f'There is no directory {file.parent}.')
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
-    num_agents = min(num_episodes, MOST_AGENTS)
+    num_agents = min(num_episodes, playing.MOST_AGENTS)
     with playing.opened(
         logdir,
         config,
@@ -79,41 +77,28 @@ def record(
         env_processes,
         signals,
     ) as (batch_env, policy):
-        played = _play(batch_env, policy, num_episodes, deterministic)
+        played = _collect(batch_env, policy, num_episodes, deterministic)
         spaces = batch_env.observation_space, batch_env.action_space
     demonstrations.write(file, played, *spaces)
     return played
 
 
-def _play(
+def _collect(
     batch_env: Any, policy: Any, num_episodes: int, deterministic: bool
 ) -> Demonstrations:
-    """Play episodes, as many of each environment but for one.
-
-    Those that end first are not more of them than others, which would make
-    short episodes more frequent.
-    """
-    shares = np.array_split(np.arange(num_episodes), len(batch_env))
-    left = np.array([len(share) for share in shares])
-    episodes: list[list[list[Any]]] = [[[]] for _ in shares]
-    observ = batch_env.reset()
-    policy.reset()
-    while left.any():
-        action = policy.choose(observ, deterministic)
-        after, reward, terminated, truncated, _ = batch_env.step(action)
-        step = Demonstrations(observ, action, reward, terminated, truncated)
-        done = terminated | truncated
-        for agent in np.flatnonzero(left).tolist():
-            if batch_env.lost[agent]:  # Nothing was played.
+    """Play episodes and collect their steps, agent by agent."""
+    episodes: list[list[list[Any]]] = [[[]] for _ in range(len(batch_env))]
+    for step in playing.play(batch_env, policy, num_episodes, deterministic):
+        # The first fields are those of demonstrations.
+        kept = Demonstrations(*step[: len(Demonstrations._fields)])
+        for agent in np.flatnonzero(step.counts).tolist():
+            if step.lost[agent]:
                 episodes[agent][-1] = []
                 continue
-            row = nested.map(lambda x, agent=agent: x[agent].copy(), step)
+            row = nested.map(lambda x, agent=agent: x[agent].copy(), kept)
             episodes[agent][-1].append(row)
-            if done[agent]:
-                left[agent] -= 1
+            if step.done[agent]:
                 episodes[agent].append([])
-        observ = after
-        policy.reset(done)
     whole = [rows for parts in episodes for part in parts[:-1] for rows in part]
     return nested.map(lambda *leaves: np.stack(leaves), *whole)
 
@@ -178,7 +163,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_sample()
     parser.add_functions()
     parser.add_set()
-    parser.add_env_processes(True)
+    parser.add_env_processes()
     parser.add_quiet()
     return parser.parse(arguments)
 

@@ -144,6 +144,12 @@ SCHEDULE = Group(
             'Length of the training, without evaluation',
             ALL_STEPS,
         ),
+        'begin_from': Setting(
+            None,
+            kinds.RUN_OR_NONE,
+            'Directory of a run whose weights and statistics a new one begins '
+            'with; maybe @step or @best',
+        ),
         'update_every': Setting(
             256,
             kinds.ROWS,
@@ -165,8 +171,21 @@ SCHEDULE = Group(
         'checkpoint_every': Setting(
             1,
             kinds.COUNT,
-            'Least distance from one checkpoint to the next',
+            'Least distance from one checkpoint to the next, but for the best',
             'evaluations',
+        ),
+        'callbacks': Setting(
+            [],
+            kinds.CALLBACKS,
+            'Functions, also as file.py:function, that are called with every '
+            'report',
+        ),
+        'keep_checkpoints': Setting(
+            5,
+            kinds.CHECKPOINTS,
+            'How many of the last are kept, beside the best; the one before '
+            'is for the case that the last is damaged',
+            'checkpoints',
         ),
     },
 )

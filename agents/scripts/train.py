@@ -66,6 +66,7 @@ def _train_as_asked(
     ):
         try:
             directory, config = chosen_run.claim(given, terminal, stack, ranks)
+            signals.call_last(terminal.close)
             unused = functools.partial(run_directory.remove_unused, directory)
             signals.call_last(unused)
             scores = train(
@@ -113,6 +114,7 @@ def _end(
     if not (stopped or mistake or signals.signal):
         raise error
     signals.disarm()
+    terminal.close()
     step = _last_checkpoint(directory)
     saved = f'{name} is saved'
     if mistake:
@@ -138,6 +140,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             'agents train --env=Ant-v5 --algorithm=ppo --name=ant',
             'agents train --env=my_maze.py:make_maze --steps=200_000',
             'agents train --name=ant  # Goes on with that run.',
+            'agents train --env=Ant-v5 --name=again --from=logdir/ant@best',
         ],
     )
     parser.add_experiment()
@@ -162,6 +165,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--steps',
         metavar='N',
         help='length of the training, of all agents (that of the config)',
+    )
+    parser.add_argument(
+        '--from',
+        metavar='RUN',
+        dest='begin_from',
+        help='directory of a run whose weights and statistics a new one begins '
+        'with, its last checkpoint or RUN@STEP or RUN@best',
     )
     parser.add_argument(
         '--settings',

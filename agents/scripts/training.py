@@ -9,6 +9,8 @@ from collections.abc import (
     Callable,
     Generator,
     Iterator,
+    Mapping,
+    Sequence,
 )
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +19,16 @@ from agents.algorithms import sizes
 from agents.scripts import (
     agreement,
     batches,
+    beginning,
+    calling,
     checks,
     config_file,
     console,
     env_setup,
+    hyperparameters,
     info_means,
     interrupts,
+    plain_yaml,
     plan,
     run_directory,
     utility,
@@ -36,6 +42,7 @@ from agents.tools.runs import checkpoints
 from agents.tools.world import World
 
 if TYPE_CHECKING:  # These import TensorFlow.
+    from agents.scripts.callbacks import Callback
     from agents.tools.runs.loop import Loop, Score
 
 # Share of the time that histograms may take, and that checkpoints may take.
@@ -49,8 +56,17 @@ def train(
     say: console.Console | None = None,
     signals: interrupts.Interrupts | None = None,
     began: float | None = None,
+    callbacks: 'Sequence[Callback | str]' = (),
+    begin_from: str | pathlib.Path | None = None,
 ) -> 'Training':
     """Train and evaluate in turn.
+
+        agents.train(config, 'runs/pendulum').run()
+
+    trains to the end. To see how it goes, iterate over it instead:
+
+        for score in agents.train(config, 'runs/pendulum'):
+            print(score.report.phase, score.report.step, score)
 
     Args:
         config: Settings, from a function of `agents.scripts.configs`.
@@ -61,43 +77,102 @@ def train(
         say: Where to tell what is going on, by default nowhere.
         signals: Where signals are heard, by default nowhere.
         began: Time at which the run began, by `time.perf_counter`.
+        callbacks: Functions that are called with every report, after those of
+            the setting of this name, see `agents.callbacks`.
+        begin_from: Directory of another run, with whose weights and statistics
+            a new one begins, as by the setting of this name. It may end with
+            `@` and a training step or `best`; by default it is the last.
 
     Returns:
         Iterator of mean scores of the episodes since the last report, of
         training and of evaluation in turn. Each is a float that has a
-        `report`. The training takes place while it is iterated over.
+        `report`. The training takes place while it is iterated over or run.
     """
     ranks = world.connect()
+    if begin_from is not None:
+        config = config.copy(begin_from=str(begin_from))
     require_valid(config, ranks.size)
     began = time.perf_counter() if began is None else began
-    phases = plan.make(config, env_setup.is_native(config))
+    begun = ranks.share(utility.last_checkpoint(logdir) or 0)
+    phases = plan.make(config, env_setup.is_native(config), begun)
     signals = signals or interrupts.Interrupts(ranks=ranks)
     shown = say if say and ranks.is_first else console.silent()
     status = Status(shown, signals, phases)
-    return Training(_train(config, logdir, env_processes, status, began, ranks))
+    called = calling.Calling(
+        calling.find([*config.callbacks, *callbacks]), ranks
+    )
+    scores = _train(config, logdir, env_processes, status, began, ranks, called)
+    return Training(scores, logdir)
 
 
 class Training(Iterator['Score']):
-    """Trains while it is iterated over."""
+    """Trains while it is iterated over, or run.
 
-    def __init__(self, scores: Generator['Score', None, None]):
+    Args:
+        scores: Trains while it is iterated over.
+        logdir: Directory of the run.
+    """
+
+    def __init__(
+        self,
+        scores: Generator['Score', None, None],
+        logdir: str | pathlib.Path | None = None,
+    ):
         self._scores = scores
-        self._used = False
+        self._logdir = logdir
+        self._begun = self._over = False
+        self._last: Score | None = None
+
+    def run(self) -> 'Score | None':
+        """Train to the end.
+
+        Returns:
+            The score of the last evaluation, a float that has a `report`; None
+            if there was nothing left to do.
+        """
+        last = None
+        with contextlib.closing(self):
+            for score in self:
+                if score.report.phase == 'eval':
+                    last = score
+        return last
 
     def __next__(self) -> 'Score':
-        self._used = True
-        return next(self._scores)
+        self._begun = True
+        try:
+            self._last = next(self._scores)
+        except BaseException:
+            self._over = True
+            raise
+        return self._last
 
     def close(self) -> None:
         """Save what has been learnt, and end the training."""
-        self._used = True
+        self._begun = self._over = True
         self._scores.close()
 
+    def __repr__(self) -> str:
+        name = (
+            f'Training in {str(self._logdir)!r}'
+            if self._logdir
+            else ('Training that writes nothing')
+        )
+        if not self._begun:
+            return (
+                f'<{name}, not begun: call its run(), or iterate over it to '
+                'see the scores>'
+            )
+        where = 'at its beginning'
+        if self._last is not None:
+            where = f'at step {self._last.report.step:,}'
+        return f'<{name}, {"ended" if self._over else "under way"} {where}>'
+
     def __del__(self) -> None:
-        if not self._used:
+        if not self._begun:
             warnings.warn(
-                'Nothing was trained, as nobody asked for the scores; write '
-                '`for score in agents.train(...)`.',
+                'Nothing was trained, as nobody asked for it; write '
+                '`agents.train(...).run()`, or `for score in '
+                'agents.train(...)` to see the scores.',
                 stacklevel=2,
             )
 
@@ -118,6 +193,7 @@ def _train(
     status: Status,
     began: float,
     ranks: World,
+    called: calling.Calling,
 ) -> Generator['Score', None, None]:
     phases = status.phases
     status.say('plan', plan.describe(config, phases, ranks.size))
@@ -133,6 +209,7 @@ def _train(
     with contextlib.ExitStack() as stack:
         begun = logdir is not None and _take_directory(logdir, config, stack)
         session = ranks.share(utility.last_checkpoint(logdir) or 0)
+        config, source = _find_source(config, logdir, session, status, ranks)
         envs = batches.start(
             mine, env_processes, session, status, restarts, ranks
         )
@@ -162,22 +239,39 @@ def _train(
                 utility.save_spaces(envs[0], logdir)
                 columns = info_means.columns(config.log_info)
                 loop.records = stack.enter_context(
-                    utility.define_records(logdir, loop.clock(), columns)
+                    utility.define_records(
+                        logdir,
+                        loop.clock(),
+                        columns,
+                        hyperparameters.of_config(config),
+                    )
                 )
 
-        loop = _define_loop(graph, config, status, restarts, began, keep, ranks)
-        if logdir:
-            _require_same_spaces(envs[0], logdir)
-        saver = _restore(graph, loop, status, logdir, ranks) if saved else None
+        loop = _define_loop(
+            graph, config, status, restarts, began, keep, ranks, called
+        )
+        if logdir and (logdir / utility.SPACES).exists():
+            _require_same_spaces(envs[0], logdir, 'begin a new run')
+        saver = (
+            _restore(graph, loop, config, status, logdir, ranks)
+            if saved
+            else None
+        )
         if begun:
             status.say('checkpoint', 'nothing had been saved')
+        if source:
+            otherwise = 'do not begin from it'
+            _require_same_spaces(envs[0], source.directory, otherwise)
+        if config.begin_from is not None and not session:
+            beginning.take(source, graph, config, ranks, status.say)
         if int(loop.step) >= phases.last_step:
             status.complete(loop.clock())
+            _tell_best(saver, status)
             return
         if not (loop.clock() and envs[0].native):
             graph.restart()
         status.begin(loop.clock())
-        yield from _run(loop, saver, status, envs[0].native, ranks)
+        yield from _run(loop, saver, status, envs[0].native, ranks, called)
 
 
 def _take_directory(
@@ -198,29 +292,113 @@ def _take_directory(
     return (logdir / config_file.CONFIG_FILE).exists()
 
 
+def _find_source(
+    config: AttrDict,
+    logdir: pathlib.Path | None,
+    session: int,
+    status: Status,
+    ranks: World,
+) -> tuple[AttrDict, beginning.Source | None]:
+    """What a run begins from, and its settings, in which that is written down.
+
+    Args:
+        config: Its settings.
+        logdir: Its directory, if it has one.
+        session: Step of its own last checkpoint, from which it goes on then.
+        status: Where to tell what is going on.
+        ranks: Those that run it, of which the first alone looks for files.
+    """
+    if session:
+        return beginning.go_on(config, logdir) if logdir else config, None
+    if not ranks.is_first:
+        return config, None
+    source = beginning.find(config, lambda text: status.say('begin', text))
+    return config.copy(begin_from=source and source.name), source
+
+
 def _restore(
     graph: utility.SimulationGraph,
     loop: 'Loop',
+    config: AttrDict,
     status: Status,
     logdir: pathlib.Path | None,
     ranks: World,
 ) -> Any:
     """Make the saver of a run, and set all to the last checkpoint."""
-    variables = {**graph.variables, 'step': loop.step}
     saver = utility.define_shared_saver(
-        variables,
-        graph.of_agents,
+        graph,
+        loop.step,
         logdir,
+        config.keep_checkpoints,
         ranks,
         lambda: agreement.require_same_weights(ranks, graph.learnt()),
     )
-    restored = saver.restore(warn=lambda text: status.say('checkpoint', text))
-    _require_place(loop, restored, status.phases)
+    try:
+        tell = functools.partial(status.say, 'checkpoint')
+        restored = saver.restore(warn=tell)
+    except errors.MisfitError as error:
+        if not callable(config.network):
+            raise
+        raise _explain(error, config) from None
+    if restored is not None:
+        _find_place(loop, restored, status.phases)
+    if restored is not None and saver.anew:
+        _begin_anew(graph, loop, saver.anew, config, status)
     return saver
 
 
+def _explain(error: errors.MisfitError, config: AttrDict) -> errors.ConfigError:
+    """Say that it is a function of the user's that makes other networks.
+
+    Settings that make others have been looked at before.
+    """
+    network = plain_yaml.simplify(config.network)
+    text, _, _ = str(error).partition(':')
+    return errors.ConfigError(
+        f'{text}: network={network} makes networks of other sizes than those '
+        'that it holds. Leave network as it was, or begin a new run.'
+    )
+
+
+def _begin_anew(
+    graph: utility.SimulationGraph,
+    loop: 'Loop',
+    anew: Mapping[str, int],
+    config: AttrDict,
+    status: Status,
+) -> None:
+    """Go on with another number of agents.
+
+    Args:
+        graph: What was restored but for its agents.
+        loop: The loop.
+        anew: What was not, see `agents.tools.runs.saver`.
+        config: Settings.
+        status: Where to tell what is going on.
+    """
+    before = {
+        'eval_episodes' if name.startswith('eval_env/') else 'num_agents': count
+        for name, count in anew.items()
+    }
+    for key, count in before.items():
+        status.say(
+            'checkpoint',
+            f'was saved with {key}={count}, and goes on with {config[key]}; '
+            'their episodes begin anew',
+        )
+    if 'num_agents' in before:
+        graph.count_on(loop.clock() // status.phases.rollout)
+        if graph.batch_envs['train'].native:  # Others always begin anew.
+            graph.restart()
+
+
 def _run(
-    loop: 'Loop', saver: Any, status: Status, native: bool, ranks: World
+    loop: 'Loop',
+    saver: Any,
+    status: Status,
+    native: bool,
+    ranks: World,
+    called: calling.Calling,
 ) -> Generator['Score', None, None]:
     """Run the loop; however that ends, what has been learnt is saved.
 
@@ -232,13 +410,19 @@ def _run(
             when something failed, so that the last checkpoint has to do.
         ranks: Those that run it. When something failed, others may have gone
             on as well, and when one was interrupted alone.
+        called: Calls callbacks, after whose errors nobody has gone on.
     """
     failure: BaseException | None = None
     alone = ranks.size == 1
     try:
         for score in loop.run(saver, status.phases.last_step):
             status.report(score.report)
+            if called.failure is not None:
+                raise called.failure
             yield score
+            if called.stopped_by is not None:
+                status.end_early(loop.clock(), called.stopped_by)
+                return
     except (errors.Cancelled, GeneratorExit):
         raise
     except BaseException as error:
@@ -249,14 +433,26 @@ def _run(
     finally:
         status.signals.disarm()
         try:
-            resumable = not failure or (alone and not native)
+            agreed = not failure or failure is called.failure
+            resumable = agreed or (alone and not native)
             if saver and loop.clock() and resumable:
-                saver.save(loop.clock())
+                loop.save(saver)
+                _tell_best(saver, status)
         except errors.UserError as error:
             if failure is None:
                 raise
             # Said rather than raised, which would hide what went wrong first.
             status.say('checkpoint', str(error))
+
+
+def _tell_best(saver: Any, status: Status) -> None:
+    best = saver.best if saver else None
+    if best:
+        status.say(
+            'best',
+            f'score {best.score:.1f} at step {best.step:,}; '
+            '--checkpoint=best takes it',
+        )
 
 
 def _define_loop(
@@ -267,6 +463,7 @@ def _define_loop(
     began: float,
     keep: Callable[[], None],
     ranks: World,
+    called: calling.Calling,
 ) -> 'Loop':
     """Make the loop; `keep` is called when something has been done."""
 
@@ -291,6 +488,7 @@ def _define_loop(
         began=began,
         share=REPORTING_SHARE,
         decide=ranks.share,
+        complete=called.complete,
     )
     loop.add_phase(
         'train',
@@ -327,10 +525,16 @@ def _follow(
     return operate
 
 
-def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
-    """Refuse to go on in an environment of another kind."""
-    if not (pathlib.Path(logdir) / utility.SPACES).exists():
-        return
+def _require_same_spaces(
+    batch_env: Any, logdir: pathlib.Path, otherwise: str
+) -> None:
+    """Refuse to go on in an environment of another kind.
+
+    Args:
+        batch_env: The environment.
+        logdir: Directory of the run that has learnt.
+        otherwise: What to do if another environment is wanted.
+    """
     found = batch_env.observation_space, batch_env.action_space
     learnt = utility.load_spaces(logdir)
     for kind, new, old in zip(
@@ -341,16 +545,21 @@ def _require_same_spaces(batch_env: Any, logdir: str | pathlib.Path) -> None:
             setting = 'env' if masks[0] == masks[1] else 'action_masks'
             raise errors.ConfigError(
                 f'The environment has {kind} of {new}, where {logdir} has '
-                f'learnt with {old}. Leave {setting} as it was, or begin a new '
-                'run.'
+                f'learnt with {old}. Leave {setting} as it was, or '
+                f'{otherwise}.'
             )
 
 
-def _require_place(
-    loop: 'Loop', restored: int | None, phases: plan.Plan
-) -> None:
-    """Keep the training step where the phases have changed their sizes."""
-    if restored is not None and loop.clock() != restored:
+def _find_place(loop: 'Loop', restored: int, phases: plan.Plan) -> None:
+    """Keep the training step where the phases have changed their sizes.
+
+    The step over all phases then is another: where a rollout begins, which is
+    the next multiple of its size, or an evaluation.
+    """
+    cycle = phases.train + phases.evaluation
+    position = int(loop.step) % cycle
+    begins = position <= phases.train and not position % phases.rollout
+    if not begins or loop.clock() != restored:
         cycles, within = divmod(restored, phases.train)
-        whole = cycles * (phases.train + phases.evaluation)
-        loop.step.assign(whole + within)
+        within += -within % phases.rollout
+        loop.step.assign(cycles * cycle + within)

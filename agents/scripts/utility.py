@@ -78,8 +78,7 @@ def define_native_batch_envs(
 
     env = env_setup.native(config)
     use_threads(config, env.observation_space, ranks)
-    speaking = mpi.define(ranks)
-    limit = min(config.max_length, env.max_length or config.max_length)
+    speaking, limit = mpi.define(ranks), _native_limit(env, config)
     return [
         NativeBatchEnv(env, count, limit, config.seed, purpose, speaking)
         for purpose, count in (
@@ -87,6 +86,23 @@ def define_native_batch_envs(
             ('eval', config.eval_episodes),
         )
     ]
+
+
+def define_native_steps(config: AttrDict, num_agents: int) -> Any:
+    """Make a native environment to be played with from Python."""
+    from agents.environments.native_batch_env import NativeBatchEnv
+    from agents.environments.native_steps import NativeSteps
+
+    env = env_setup.native(config)
+    limit = _native_limit(env, config)
+    return NativeSteps(
+        NativeBatchEnv(env, num_agents, limit, config.seed, 'play')
+    )
+
+
+def _native_limit(env: Any, config: AttrDict) -> int:
+    """The length at which episodes are cut off."""
+    return min(config.max_length, env.max_length or config.max_length)
 
 
 def define_simulation_graph(
@@ -153,6 +169,8 @@ class SimulationGraph:
             rollout is left out, as checkpoints are written between them.
         of_agents: Those of the agents of this rank, and along which of their
             axes the agents are.
+        agent_axes: Names of all variables of agents, of whichever rank, and
+            along which of their axes the agents are.
         batch_envs: The environments of each phase.
 
     Args:
@@ -206,6 +224,7 @@ class SimulationGraph:
         self._evaluate = evaluate
         self.variables = self._name_variables()
         self.of_agents = self._list_of_agents()
+        self.agent_axes = self._name_agent_axes()
 
     def train(self) -> dict[str, float]:
         """Collect rollouts and learn from them; returns means for the log."""
@@ -236,6 +255,12 @@ class SimulationGraph:
         self._batch_env.reset()
         self._scores.restart()
         self.algo.restart()
+
+    def count_on(self, rollouts: int) -> None:
+        """Go on as if so many rollouts had been learnt from."""
+        for name, variable in self.variables.items():
+            if name.endswith('collector/rollouts'):
+                variable.assign(rollouts)
 
     def _call(
         self,
@@ -296,6 +321,16 @@ class SimulationGraph:
         first = [(variable, 0) for variable in tools.nested.flatten(found)]
         return [*first, (self._scores.of_agents(), 1)]
 
+    def _name_agent_axes(self) -> dict[str, int]:
+        axes = {id(variable): axis for variable, axis in self.of_agents}
+        for variable in tools.nested.flatten(self.algo.of_all_agents()):
+            axes[id(variable)] = 0
+        return {
+            name: axes[id(variable)]
+            for name, variable in self.variables.items()
+            if id(variable) in axes
+        }
+
 
 def name_policy(policy: 'Policy') -> dict[str, Any]:
     """The variables of a policy by the names that they have in a checkpoint.
@@ -310,41 +345,49 @@ def name_policy(policy: 'Policy') -> dict[str, Any]:
 def define_saver(
     variables: Mapping[str, Any],
     logdir: Path,
-    partial: bool = False,
-    place: str | None = None,
+    **options: Any,
 ) -> 'Saver':
     """Make the saver of a run, see `agents.tools.runs.saver`."""
     from agents.tools.runs.saver import Saver
 
-    directory = pathlib.Path(logdir) / CHECKPOINTS
-    return Saver(directory, variables, partial=partial, place=place)
+    return Saver(pathlib.Path(logdir) / CHECKPOINTS, variables, **options)
 
 
 def define_shared_saver(
-    variables: Mapping[str, Any],
-    of_agents: Sequence[tuple[Any, int]],
+    graph: SimulationGraph,
+    step: Any,
     logdir: Path | None,
+    keep: int,
     ranks: world.World,
     check: Callable[[], None],
 ) -> Any:
     """Make the saver of a run that several ranks may take part in.
 
     Args:
-        variables: The variables of this rank by name.
-        of_agents: Those of its agents, see `SimulationGraph`.
+        graph: What is saved.
+        step: The variable of where the loop is, which is saved as well.
         logdir: Directory of the run; other ranks than the first need none.
+        keep: How many checkpoints to keep.
         ranks: The ranks.
         check: Called before several of them save something.
     """
     from agents.tools.runs.shared_saver import SharedSaver
 
+    variables = {**graph.variables, 'step': step}
+
     def define(whole: Mapping[str, Any]) -> 'Saver':
         assert logdir is not None
-        return define_saver(whole, logdir, place='step')
+        return define_saver(
+            whole,
+            logdir,
+            keep=keep,
+            place='step',
+            of_agents=graph.agent_axes,
+        )
 
     if ranks.size == 1:
         return define(variables)
-    return SharedSaver(define, variables, of_agents, ranks, check)
+    return SharedSaver(define, variables, graph.of_agents, ranks, check)
 
 
 def last_checkpoint(logdir: Path | None) -> int | None:
@@ -353,6 +396,41 @@ def last_checkpoint(logdir: Path | None) -> int | None:
         return None
     steps = checkpoints.steps(pathlib.Path(logdir) / CHECKPOINTS)
     return steps[-1] if steps else None
+
+
+def find_checkpoint(
+    logdir: Path,
+    checkpoint: int | str | None,
+    warn: Callable[[str], None] = print,
+) -> int | None:
+    """The training step of the checkpoint that is meant, without TensorFlow.
+
+    Args:
+        logdir: Directory of the run.
+        checkpoint: A training step, 'best' for that with the highest score of
+            an evaluation, or None for the last.
+        warn: Told of better ones that are damaged and passed over.
+
+    Returns:
+        The step, which need not be there, or None for the last.
+    """
+    if checkpoint is None or isinstance(checkpoint, numbers.Integral):
+        return checkpoint
+    if checkpoint != checkpoints.BEST:
+        raise errors.ConfigError(
+            f'A checkpoint is a training step or {checkpoints.BEST!r}, not '
+            f'{checkpoint!r}.'
+        )
+    directory = pathlib.Path(logdir) / CHECKPOINTS
+    best = checkpoints.find_best(directory, warn)
+    if best is None:
+        steps = ', '.join(map(str, checkpoints.steps(directory)))
+        raise errors.ConfigError(
+            f'No checkpoint in {directory} tells the score of an evaluation, '
+            f'so that none is the best; there are {steps or "none"}. Give a '
+            'step, or take the last.'
+        )
+    return best.step
 
 
 def require_room(logdir: Path, weights: int) -> None:
@@ -377,12 +455,16 @@ def require_room(logdir: Path, weights: int) -> None:
 
 @contextlib.contextmanager
 def define_records(
-    logdir: Path, step: int, columns: Sequence[str] = ()
+    logdir: Path,
+    step: int,
+    columns: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> Iterator['Records']:
     """Open the results of a run, see `agents.tools.runs.records`."""
     from agents.tools.runs.records import Records
 
-    with contextlib.closing(Records(logdir, step, columns)) as records:
+    made = Records(logdir, step, columns, settings)
+    with contextlib.closing(made) as records:
         yield records
 
 

@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode
 from agents.scripts import env_setup
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import headless
+from agents.tools.envs import headless, masking
 from agents.tools.envs.in_worker import InWorker
 from agents.tools.envs.vector_slice import VectorSlice
 
@@ -208,7 +208,7 @@ def _make_registered(
         }
         kwargs['wrappers'] = [
             *(kwargs.get('wrappers') or ()),
-            *([env_setup.Masking()] if action_masks else []),
+            *([masking.Masking()] if action_masks else []),
             *([InWorker(os.getpid())] if mode == 'async' else []),
         ]
     if mode == 'async':  # What it warns of is told by the error that follows.

@@ -5,8 +5,6 @@ agents visualize --logdir logdir/ant
 
 import argparse
 import contextlib
-import io
-import math
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,18 +26,16 @@ from agents.scripts import (
     options,
     overrides,
     playing,
+    plot,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.runs import files, progress
+from agents.tools.runs import files
 
 # Frames per second where the environment does not tell.
 DEFAULT_FPS = 30
 
 CURVE = 'learning_curve.png'
-
-# Beyond this, scores come from elsewhere and axes cannot be drawn.
-LARGEST_SCORE = 1e30
 
 
 def visualize(
@@ -61,7 +57,7 @@ def visualize(
         outdir: Directory for the files.
         num_agents: Number of environments that are played at the same time.
         num_episodes: Number of episodes of each.
-        checkpoint: Training step of a checkpoint or `best`, by default the
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
         config: The configuration, where functions of it were not saved.
         env_processes: Whether environments have processes of their own.
@@ -87,7 +83,7 @@ def visualize(
     with files.telling(outdir):
         outdir.mkdir(parents=True, exist_ok=True)
     files.clear_up(outdir)
-    plot(logdir, outdir / CURVE)
+    plot.draw_run(logdir, outdir / CURVE)
     made = [shown / CURVE]
     say.print(f'{made[0]}')
     with playing.opened(
@@ -106,58 +102,6 @@ def visualize(
             made.append(shown / file.name)
             say.print(f'{made[-1]}  score {score:.1f}')
     return made
-
-
-def plot(logdir: pathlib.Path, file: pathlib.Path) -> None:
-    """Draw the scores of a run over its training steps.
-
-    Those of the evaluation are in a band as wide as their standard deviation
-    in each direction, where it is known.
-    """
-    import matplotlib
-
-    matplotlib.use('agg')
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 3.5), layout='constrained')
-    for phase, label in (('train', 'training'), ('eval', 'evaluation')):
-        steps, scores, deviations = read_curve(logdir, phase)
-        (line,) = axes.plot(steps, scores, label=label)
-        if phase == 'eval':
-            axes.fill_between(
-                steps,
-                np.subtract(scores, deviations),
-                np.add(scores, deviations),
-                color=line.get_color(),
-                alpha=0.2,
-                linewidth=0,
-            )
-    axes.set_xlabel('training steps')
-    axes.set_ylabel('score')
-    axes.set_title(logdir.resolve().name, parse_math=False)
-    axes.spines[['top', 'right']].set_visible(False)
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    image = io.BytesIO()
-    figure.savefig(image, dpi=150)
-    pyplot.close(figure)
-    files.write(file, image.getvalue())
-
-
-def read_curve(
-    logdir: pathlib.Path, phase: str
-) -> tuple[list[int], list[float], list[float]]:
-    """Read steps, scores and standard deviations, which may be NaN."""
-    rows = [
-        row
-        for row in progress.read(logdir)
-        if row.phase == phase and abs(row.score) < LARGEST_SCORE
-    ]
-    deviations = [
-        row.score_std if abs(row.score_std) < LARGEST_SCORE else math.nan
-        for row in rows
-    ]
-    return [row.step for row in rows], [row.score for row in rows], deviations
 
 
 def _play(
@@ -337,7 +281,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_functions()
     parser.add_set()
-    parser.add_env_processes(True)
+    parser.add_env_processes()
     parser.add_quiet()
     return parser.parse(arguments)
 

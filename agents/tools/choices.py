@@ -82,6 +82,11 @@ def visible_space(
     return gym.spaces.Dict(parts)
 
 
+def without_mask(observ: dict[str, Any]) -> dict[str, Any]:
+    """What is visible of observations that have a mask, or of a batch."""
+    return {key: part for key, part in observ.items() if key != KEY}
+
+
 def sizes(action_space: gym.Space) -> list[int]:
     """How many choices each part of an action has."""
     return np.ravel(spaces.count(action_space)).tolist()
@@ -197,6 +202,16 @@ def describe_missing(source: str, method: str) -> str:
         f'{source} told which actions are possible before, but there is '
         f'nothing in it after {method}. It has to tell that of every state, or '
         'never.'
+    )
+
+
+def describe_late(method: str) -> str:
+    """Say that there is a mask where there was none at first."""
+    return (
+        f'info[{KEY!r}] tells which actions are possible after {method}, but '
+        'the first reset told nothing, so that masks would be ignored. It has '
+        'to tell that of every state, or never. Ignore them on purpose by '
+        'action_masks=False.'
     )
 
 

@@ -33,6 +33,10 @@ class WriteError(UserError, OSError):
     """Something cannot be written, for example on a disk that is full."""
 
 
+class MisfitError(ConfigError):
+    """A checkpoint holds other variables than there are."""
+
+
 class EnvError(UserError, RuntimeError):
     """An environment raised, died, hung or broke its contract.
 

@@ -32,7 +32,7 @@ CAMERA = Spaces.Dict(
     {
         'camera': Spaces.Box(0, 255, (3, 36, 36), np.uint8),
         'small image': Spaces.Box(0, 9, (8, 8, 1), np.uint8),
-        'few bytes': Spaces.Box(0, 255, (3,), np.uint8),
+        'few bytes': Spaces.Box(0, np.uint8([1, 4, 255]), dtype=np.uint8),
         'gear': Spaces.Discrete(3, start=-1),
         'position': Spaces.Box(1e6, 1e6 + 10, (2,), np.float64),
         'pair': Spaces.Tuple(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+import agents
 from agents.scripts import configs, utility
 from agents.tools.graph.backend import tf
 
@@ -43,6 +44,21 @@ def debug_run(tmp_path_factory):
     assert not result.returncode, result.stderr
     directory = home / 'logdir' / 'now-debug'
     return Finished(directory, result.returncode, result.stdout, result.stderr)
+
+
+@pytest.fixture(scope='session')
+def native_run(tmp_path_factory):
+    """A native pendulum, trained for a moment."""
+    directory = tmp_path_factory.mktemp('native')
+    config = configs.pendulum_native().copy(
+        num_agents=2, steps=64, update_every=16, eval_every=32, batch_size=32,
+        max_length=20, update_epochs=1,
+    )  # fmt: skip
+    tf.config.run_functions_eagerly(True)
+    for _ in agents.train(config, directory):
+        pass
+    tf.config.run_functions_eagerly(False)
+    return directory
 
 
 @pytest.fixture

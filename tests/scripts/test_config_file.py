@@ -239,7 +239,6 @@ def test_loaded_settings_are_locked(run):
 @pytest.mark.parametrize(
     'changes, settings_before',
     [
-        ({'num_agents': 4}, {}),
         ({'update_every': 32}, {}),
         ({'policy_layers': [8]}, {}),
         ({'value_layers': [8]}, {}),
@@ -250,7 +249,6 @@ def test_loaded_settings_are_locked(run):
         ({'convolutions': 'atari'}, {}),
         ({'image_units': 9}, {}),
         ({'shared_encoder': True}, {}),
-        ({'eval_episodes': 3}, {'env': 'native:CartPole-v1'}),
         ({'env': 'CartPole-v1'}, {'env': 'native:CartPole-v1'}),
         ({'env': 'native:CartPole-v1'}, {}),
     ],
@@ -274,7 +272,7 @@ def test_settings_that_a_run_can_change_are_not_refused(tmp_path, config):
     config_file.require_same_sizes(
         config.copy(
             learning_rate=1.0, steps=5, recurrent_units=8,
-            policy_layers=(64, 64), eval_episodes=3,
+            policy_layers=(64, 64), eval_episodes=3, num_agents=4,
         ),
         tmp_path,
     )  # fmt: skip

@@ -76,3 +76,11 @@ def test_settings_replace_those_of_atari():
     config = configs.atari('ms_pacman', num_agents=32)
     assert config.env == 'vector:ale_py:ALE/MsPacman-v5'
     assert (config.num_agents, config.reward_limit) == (32, 1.0)
+
+
+def test_actions_of_atari_are_not_repeated_by_chance_unless_told():
+    assert configs.atari('Pong').env_kwargs == {
+        'repeat_action_probability': 0.0
+    }
+    kwargs = {'episodic_life': True, 'repeat_action_probability': 0.25}
+    assert configs.atari('Pong', env_kwargs=kwargs).env_kwargs == kwargs

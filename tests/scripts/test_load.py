@@ -1,6 +1,7 @@
 """Policies of finished runs, called on observations."""
 
 import csv
+import json
 import shutil
 
 import gymnasium as gym
@@ -234,6 +235,42 @@ def test_checkpoint_that_is_asked_for(debug_run, checkpoint):
             normalizer.mean, expected[f'{prefix}/mean']
         )
         assert normalizer.count == step
+
+
+def test_best_is_that_with_the_highest_score(debug_run):
+    with open(debug_run.directory / 'progress.csv', newline='') as file:
+        rows = [row for row in csv.DictReader(file) if row['phase'] == 'eval']
+    best = max(rows, key=lambda row: float(row['score']))
+    step, score = int(best['step']), float(best['score'])
+    assert utility.find_checkpoint(debug_run.directory, 'best') == step
+    assert f'best       score {score:.1f} at step {step:,}' in debug_run.output
+
+
+@pytest.mark.parametrize('best', [1000, 2000])
+def test_best_that_is_asked_for(run, best):
+    for step in (1000, 2000):
+        tell_score(run, step, float(step == best))
+    loaded = agents.load(run, checkpoint='best')
+    assert loaded._policy.normalizer._normalizers['observ'].count == best
+
+
+def test_best_where_no_score_is_known(run):
+    for step in (1000, 2000):
+        tell_score(run, step, None)
+    assert agents.load(run)
+    with pytest.raises(errors.ConfigError, match='are 1000, 2000. Give a step'):
+        agents.load(run, checkpoint='best')
+    with pytest.raises(errors.ConfigError, match="step or 'best', not 'worst'"):
+        agents.load(run, checkpoint='worst')
+
+
+def tell_score(run, step, score):
+    """Change the score that a checkpoint tells; None is as without one."""
+    path = run / 'checkpoints' / f'{step:012d}' / 'manifest.json'
+    known = {**json.loads(path.read_text()), 'score': score}
+    path.write_text(
+        json.dumps({k: v for k, v in known.items() if v is not None})
+    )
 
 
 def test_settings_that_do_not_fit_the_checkpoint(run):

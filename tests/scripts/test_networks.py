@@ -82,6 +82,8 @@ def flat(space, value):
 def test_flattening_computed_by_hand():
     box = gym.spaces.Box(-9, 9, (2, 2), np.float32)
     assert flat(box, tf.constant([[[1.0, 2], [3, 4]]])) == [[1, 2, 3, 4]]
+    flags = gym.spaces.Box(0, np.uint8([1, 4]), dtype=np.uint8)
+    assert flat(flags, tf.constant([[1, 1]], tf.uint8)) == [[1, 0.25]]
     image = gym.spaces.Box(0, 255, (2,), np.uint8)
     assert flat(image, tf.constant([[0, 51]], tf.uint8)) == [
         [0, pytest.approx(0.2)]

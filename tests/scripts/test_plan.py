@@ -5,7 +5,7 @@ import pytest
 from agents.scripts import configs, plan
 
 
-def make(native=False, **settings):
+def make(native=False, begun=0, **settings):
     small = {
         'num_agents': 4,
         'update_every': 50,
@@ -14,7 +14,7 @@ def make(native=False, **settings):
         'eval_episodes': 3,
         'max_length': 20,
     }
-    return plan.make(configs.ppo(**{**small, **settings}), native)
+    return plan.make(configs.ppo(**{**small, **settings}), native, begun)
 
 
 def test_numbers_that_divide():
@@ -52,6 +52,25 @@ def test_numbers_that_are_rounded(settings, updates, cycles):
     assert phases.train == 200 * updates
     assert phases.cycles == cycles
     assert phases.steps == 200 * updates * cycles
+
+
+@pytest.mark.parametrize(
+    'begun, together',
+    # Phases of 12 updates of 1000 steps. Calls end where a phase does, from
+    # wherever it is gone on.
+    [(0, 12), (24_000, 12), (12_000 + 8_000, 4), (3_000, 3), (4_999, 1)],
+)
+def test_rest_of_a_phase_is_divided_into_calls(begun, together):
+    phases = make(
+        native=True,
+        begun=begun,
+        num_agents=10,
+        update_every=100,
+        steps=36_000,
+        eval_every=12_000,
+    )
+    assert phases.train == 12_000
+    assert phases.call == 1000 * together
 
 
 @pytest.mark.parametrize(

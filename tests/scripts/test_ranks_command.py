@@ -190,9 +190,15 @@ def test_rank_that_is_killed_ends_all_and_nothing_is_lost(
 
 def test_another_number_of_ranks_goes_on(killed, start):
     directory, _ = killed
-    for ranks, steps in ((1, 310_000), (2, 330_000)):
+    for ranks, steps, agents in ((1, 310_000, 8), (2, 330_000, 16)):
         step = utility.last_checkpoint(directory)
-        settings = {'steps': steps, 'eval_every': 10_000}
+        # A multiple of the rollouts of either.
+        step += -step % (128 * agents)
+        settings = {
+            'steps': steps,
+            'eval_every': 10_000,
+            'num_agents': agents,
+        }
         ended = start('killed', ranks, **settings).end()
         assert ended.code == 0, ended.problems
         assert f'resumed at step {step:,}' in ended.output

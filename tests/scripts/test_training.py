@@ -22,6 +22,7 @@ from agents.scripts import (
     config_file,
     env_setup,
     interrupts,
+    networks,
     run_directory,
     utility,
 )
@@ -154,7 +155,7 @@ def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
 def test_what_is_left_out_changes_no_weight(
     tiny, tmp_path, checkpoint, monkeypatch
 ):
-    final, config = [], tiny(steps=100)
+    final, best, config = [], [], tiny(steps=100)
     # Of five checkpoints the first two are written, after which the next one
     # would have to wait for a minute, and the one at the end.
     for share, steps in ((1.0, [20, 40, 60, 80, 100]), (1e-9, [20, 40, 100])):
@@ -163,9 +164,13 @@ def test_what_is_left_out_changes_no_weight(
         for _ in train(config, directory, env_processes=False):
             pass
         saved = (directory / 'checkpoints').iterdir()
-        assert sorted(int(path.name) for path in saved) == steps
+        found = sorted(int(path.name) for path in saved)
+        # And the best, which is the same one whether it was held or not.
+        best.append(utility.find_checkpoint(directory, 'best'))
+        assert found == sorted({*steps, best[0]})
         assert len(rows(directory)) == 2 * 5
         final.append(checkpoint(directory, 100))
+    assert best[0] == best[1]
     assert final[0].keys() == final[1].keys()
     for name in final[0]:
         np.testing.assert_array_equal(final[0][name], final[1][name], name)
@@ -246,7 +251,9 @@ def test_complete_run_stays_as_it_is(tiny, tmp_path):
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize('changes', [{'eval_episodes': 1}, {'eval_every': 40}])
+@pytest.mark.parametrize(
+    'changes', [{'eval_episodes': 1}, {'eval_episodes': 3}, {'eval_every': 40}]
+)
 def test_resumed_run_goes_on_at_its_step_with_other_phases(
     tiny, tmp_path, changes
 ):
@@ -256,7 +263,78 @@ def test_resumed_run_goes_on_at_its_step_with_other_phases(
     config = tiny(steps=80, **changes)
     reports = [s.report for s in train(config, tmp_path, False, console)]
     assert 'train resumed at step 40; tracing and compiling' in told
-    assert reports[-1].step == 80
+    assert [(report.phase, report.step) for report in reports] == [
+        (phase, step)
+        for step in range(40 + config.eval_every, 81, config.eval_every)
+        for phase in PHASES
+    ]
+
+
+AGENTS = {
+    'native': {'env': 'native:CartPole-v1'},
+    'recurrent': {'network': 'recurrent', 'recurrent_units': 2},
+}
+
+
+@pytest.mark.parametrize('changes', AGENTS.values(), ids=AGENTS)
+def test_resumes_with_another_number_of_agents(
+    tiny, tmp_path, checkpoint, monkeypatch, changes
+):
+    config = tiny(learning_rate_schedule='linear', **changes)
+    for _ in train(config, tmp_path, env_processes=False):
+        pass
+    before, after = checkpoint(tmp_path), {}
+    restore = saver.Saver.restore
+
+    def remember(self, *args, **kwargs):
+        step = restore(self, *args, **kwargs)
+        after.update({n: v.numpy() for n, v in self._variables.items()})
+        return step
+
+    monkeypatch.setattr(saver.Saver, 'restore', remember)
+    console, told = listener()
+    config = config.copy(num_agents=4, eval_episodes=3, steps=80)
+    scores = list(train(config, tmp_path, env_processes=False, say=console))
+    reports = [score.report for score in scores if score.report.phase == 'eval']
+    assert [report.step for report in reports] == [60, 80]
+    assert [report.episodes for report in reports] == [3, 3]
+    final = checkpoint(tmp_path)
+    assert final['algo/collector/rollouts'] == 80 // 20
+    assert final['scores/running'].shape == (3, 4)
+    rates = [
+        score.report.metrics['learning_rate']
+        for score in scores
+        if score.report.phase == 'train'
+    ]
+    expected = [3e-4 * (1 - step / 80) for step in (40, 60)]
+    assert rates == pytest.approx(expected)
+    same = {n for n in before if before[n].shape == after[n].shape}
+    assert {n.rpartition('/')[2] for n in before.keys() - same}.isdisjoint(
+        {'0-kernel', 'mean', 'square', 'squares', 'count'}
+    )
+    for name in same:
+        np.testing.assert_array_equal(after[name], before[name], name)
+    line = 'checkpoint was saved with num_agents=2, and goes on with 4; their '
+    assert f'{line}episodes begin anew' in told
+
+
+def test_counts_on_from_the_next_multiple_of_a_rollout(
+    tiny, tmp_path, checkpoint
+):
+    for _ in train(tiny(), tmp_path, env_processes=False):
+        pass
+    # As if killed after that was changed, before there was a checkpoint.
+    text = (tmp_path / 'config.yaml').read_text()
+    changed = text.replace('num_agents: 2', 'num_agents: 3')
+    (tmp_path / 'config.yaml').write_text(changed)
+    console, told = listener()
+    config = tiny(num_agents=3, steps=90, eval_every=30)
+    scores = list(train(config, tmp_path, env_processes=False, say=console))
+    assert 'train resumed at step 45; tracing and compiling' in told
+    assert [(s.report.phase, s.report.step) for s in scores] == [
+        ('train', 60), ('eval', 60), ('train', 90), ('eval', 90)
+    ]  # fmt: skip
+    assert checkpoint(tmp_path)['algo/collector/rollouts'] == 90 // 15
 
 
 def test_run_that_was_stopped_at_its_last_evaluation_is_completed_once(
@@ -401,6 +479,8 @@ def test_failing_to_save_does_not_hide_what_went_wrong_first(
     tiny, tmp_path, fragile, monkeypatch
 ):
     monkeypatch.setattr(saver, 'PAUSE_SECONDS', 0.0)
+    # So that the first checkpoint is that of the end.
+    monkeypatch.setattr(saver.Saver, 'is_better', lambda *_: False)
     console, told = listener()
     config = tiny(env=fragile, env_kwargs={'last': 14}, checkpoint_every=9)
     scores = train(config, tmp_path, env_processes=False, say=console)
@@ -459,20 +539,59 @@ def test_run_that_does_not_fit_says_which_setting(tiny, tmp_path):
         pass
     before = files(tmp_path)
     for changes, message in (
-        ({'num_agents': 5}, 'has learnt with num_agents=2.*num_agents=5'),
+        ({'value_layers': [5]}, r'has learnt with value_layers=\[4\].*=\[5\]'),
         ({'env': 'Pendulum-v1'}, 'observations of .* Leave env as it was'),
     ):
         with pytest.raises(errors.ConfigError, match=message) as info:
             next(train(tiny(**changes), tmp_path, env_processes=False))
         assert 'algo/' not in str(info.value)
+        assert 'policy/' not in str(info.value)
     assert files(tmp_path) == before
 
 
+def test_network_of_the_user_that_has_changed_is_named(tiny, tmp_path):
+    def make(*args):
+        return networks.feed_forward(*args[:-1], args[-1].copy(**sizes))
+
+    sizes = {}
+    config = tiny(network=make)
+    train(config, tmp_path, env_processes=False).run()
+    sizes['policy_layers'] = [5]
+    with pytest.raises(
+        errors.ConfigError, match='make> makes net.* network as'
+    ):
+        train(config, tmp_path, env_processes=False).run()
+
+
 def test_training_that_nobody_iterates_over_warns(tiny, tmp_path):
-    with pytest.warns(UserWarning, match='write `for score in agents.train'):
+    with pytest.warns(
+        UserWarning, match=r'write `agents.train\(...\).run\(\)`'
+    ):
         train(tiny(), tmp_path / 'run')
         gc.collect()
     assert not (tmp_path / 'run').exists()
+
+
+def test_training_is_run_to_its_end(tiny, tmp_path):
+    training = train(tiny(), tmp_path / 'run', env_processes=False)
+    name = f'Training in {str(tmp_path / "run")!r}'
+    assert repr(training) == (
+        f'<{name}, not begun: call its run(), or iterate over it to see the '
+        'scores>'
+    )
+    next(training)
+    assert repr(training) == f'<{name}, under way at step 20>'
+    last = training.run()
+    assert last.report[:2] == ('eval', 40)
+    assert repr(training) == f'<{name}, ended at step 40>'
+    assert utility.last_checkpoint(tmp_path / 'run') == 40
+    assert training.run() is None
+    again = train(tiny(), tmp_path / 'run', env_processes=False)
+    assert again.run() is None
+    assert 'ended at its beginning' in repr(again)
+    silent = train(tiny(), env_processes=False)
+    assert repr(silent).startswith('<Training that writes nothing, not begun')
+    silent.run()
 
 
 def test_mistake_is_raised_by_the_call(tiny, tmp_path):
@@ -529,5 +648,5 @@ def test_complete_run_is_told_how_to_go_on(tiny, tmp_path):
     console, told = listener()
     assert not list(train(tiny(), tmp_path, False, console))
     assert told[-1] == (
-        'train complete at step 40; --set steps=<more> goes on from there'
+        'train complete at step 40; --steps=<more> goes on from there'
     )

@@ -25,7 +25,7 @@ from agents.scripts import (
 )
 from agents.scripts.status import Status
 from agents.tools import errors
-from agents.tools.envs import vector_slice
+from agents.tools.envs import checked_vector
 from agents.tools.envs.mock_vector import MockVector
 from agents.tools.envs.restarts import Restarts
 from agents.tools.envs.vector_slice import VectorSlice
@@ -317,7 +317,7 @@ def test_lost_steps_are_neither_filmed_nor_recorded(tmp_path):
     ]
     assert len([*tmp_path.iterdir()]) == 4
     batch = tools.BatchEnv([VectorSlice(Seen)])
-    played = record._play(batch, Idle(), 4, True)
+    played = record._collect(batch, Idle(), 4, True)
     assert played.scores == [23, 66, 50, 90]
     assert played.lengths == [2, 3, 4, 4]
 
@@ -452,7 +452,7 @@ def test_processes_of_gymnasium_end_in_the_middle(
     start, monkeypatch, killed, number
 ):
     """Of a step that is broken off, or that one of them has not survived."""
-    monkeypatch.setattr(vector_slice, 'CLOSING_SECONDS', 0.1)
+    monkeypatch.setattr(checked_vector, 'CLOSING_SECONDS', 0.1)
     batch = start(env_kwargs=ASYNC)
     batch.reset()
     vector, pids = batch._members[0].env.unwrapped, pids_of(batch)

@@ -1,7 +1,5 @@
 """Videos and plots of a finished run, looked at frame by frame."""
 
-import itertools
-import math
 import re
 import shutil
 import signal
@@ -86,73 +84,13 @@ def test_videos_are_of_different_episodes(visualized):
 
 def test_curve_is_an_image_of_two_lines(visualized):
     image = pyplot.imread(visualized[1] / 'learning_curve.png')[..., :3]
-    assert image.shape == (525, 900, 3)
+    assert image.shape == (600, 1050, 3)
     colors = {
-        tuple(color) for color in (image.reshape(-1, 3) * 255).astype(int)
+        tuple(color)
+        for color in (image.reshape(-1, 3) * 255).round().astype(int)
     }
-    # Those that matplotlib draws its first two lines in.
-    assert {(255, 255, 255), (31, 119, 180), (255, 127, 14)} <= colors
-
-
-def test_curves_are_the_scores_of_the_run(tmp_path):
-    (tmp_path / 'progress.csv').write_text(
-        'step,phase,score,score_std\n'
-        '10,train,1.5,\n10,eval,2,0.5\n20,train,,\n20,eval,3,0.25\n'
-    )
-    steps, scores, deviations = visualize.read_curve(tmp_path, 'train')
-    assert (steps, scores) == ([10], [1.5]) and math.isnan(deviations[0])
-    evaluation = visualize.read_curve(tmp_path, 'eval')
-    assert evaluation == ([10, 20], [2.0, 3.0], [0.5, 0.25])
-
-
-def test_spread_of_the_evaluation_is_a_band(tmp_path):
-    pale = {}
-    for name, std in (('narrow', ''), ('wide', '0.5')):
-        run = tmp_path / name
-        run.mkdir()
-        (run / 'progress.csv').write_text(
-            'step,phase,score,score_std\n'
-            f'10,train,1,1\n10,eval,2,{std}\n20,train,4,1\n20,eval,3,{std}\n'
-        )
-        visualize.plot(run, run / 'curve.png')
-        image = pyplot.imread(run / 'curve.png')[..., :3]
-        # A fifth of the line's orange on white ground.
-        orange = 0.8 + 0.2 * np.array([255, 127, 14]) / 255
-        pale[name] = (abs(image - orange).max(-1) < 0.01).sum()
-    # The edge of the line itself has some of that color.
-    assert pale['narrow'] < 100 and pale['wide'] > 10_000
-
-
-def test_curve_of_any_scores_is_drawn(tmp_path):
-    run = tmp_path / '$\\frac{'
-    run.mkdir()
-    scores = [
-        '1e29',
-        '-1e29',
-        '1e308',
-        '-1e308',
-        'inf',
-        '-inf',
-        'nan',
-        '',
-        '1e-300',
-        '1e999',
-    ]
-    spreads = ['1e29', '1e308', 'inf', 'nan', '', '-1', '0', '1e-300']
-    head = 'step,phase,score,score_std\n'
-    rows = [
-        f'{10**18 - 1 - i},eval,{score},{spread}\n'
-        for i, (score, spread) in enumerate(itertools.product(scores, spreads))
-    ]
-    for text in ('', head, head + rows[0], 'step,phase,score\n1,eval,2\n'):
-        (run / 'progress.csv').write_text(text)
-        visualize.plot(run, run / 'curve.png')
-    (run / 'progress.csv').write_text(head + ''.join(rows))
-    visualize.plot(run, run / 'curve.png')
-    assert pyplot.imread(run / 'curve.png').shape[:2] == (525, 900)
-    _, read, deviations = visualize.read_curve(run, 'eval')
-    assert set(read) == {1e29, -1e29, 1e-300}
-    assert np.nanmax(np.abs(deviations)) == 1e29
+    # The ground and the first two lines, #0072b2 and #d55e00.
+    assert {(255, 255, 255), (0, 114, 178), (213, 94, 0)} <= colors
 
 
 def test_video_has_its_name_once_it_is_complete(tmp_path):

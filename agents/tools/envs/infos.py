@@ -145,16 +145,20 @@ def names(info: Mapping) -> Iterator[str]:
 
 
 def names_of_vector(info: Mapping) -> Iterator[str]:
-    """The names of all that the info of a vector has, but for its masks."""
+    """The names of all numbers that the info of a vector has."""
     for name, part in info.items():
-        is_mask = name.startswith(MASK) and name[len(MASK) :] in info
-        if is_mask or name in (LAST_OBSERV, LAST_INFO):
+        is_mask = (
+            isinstance(name, str)
+            and name.startswith(MASK)
+            and name.removeprefix(MASK) in info
+        )
+        if is_mask or name in (LAST_OBSERV, LAST_INFO, LOST):
             continue
         if isinstance(part, Mapping):
             inner = names_of_vector(part)
             yield from (f'{name}{SEPARATOR}{each}' for each in inner)
         else:
-            yield name
+            yield f'{name}'
 
 
 def _column(name: str, info: Mapping, count: int) -> np.ndarray:

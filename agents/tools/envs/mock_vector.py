@@ -1,7 +1,7 @@
-"""A vector of environments for tests, whose every number is known."""
+"""Vectors of environments for tests, whose every number is known."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -100,6 +100,54 @@ class MockVector(gym.vector.VectorEnv):
         for index in np.flatnonzero(self._over):
             last[index] = self._nest(self._numbers()[index])
         return last
+
+
+class FixedVector(gym.vector.VectorEnv):
+    """Two environments that return in each step what they are given.
+
+    Args:
+        results: What `step` returns instead of zeros, by name, and as `first`
+            the observations that `reset` returns.
+        info: The info of each step.
+        first_info: The info of each reset.
+        observs: Space of the observations.
+        actions: Space of the actions.
+    """
+
+    metadata = {'autoreset_mode': AutoresetMode.SAME_STEP}  # noqa: RUF012
+    num_envs = 2
+
+    def __init__(
+        self,
+        results: Mapping[str, Any] | None = None,
+        info: dict[str, Any] | None = None,
+        first_info: dict[str, Any] | None = None,
+        observs: gym.Space | None = None,
+        actions: gym.Space | None = None,
+    ):
+        self.single_observation_space = observs or gym.spaces.Box(
+            -np.inf, np.inf, (1,), np.float32
+        )
+        self.single_action_space = actions or gym.spaces.Discrete(2)
+        observ = gym.vector.utils.create_empty_array(
+            self.single_observation_space, self.num_envs
+        )
+        self._results = {
+            'first': observ,
+            'observ': observ,
+            'reward': np.zeros(self.num_envs),
+            'terminated': np.zeros(self.num_envs, bool),
+            'truncated': np.zeros(self.num_envs, bool),
+            **(results or {}),
+        }
+        self._info, self._first_info = info or {}, first_info or {}
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple:
+        return self._results['first'], self._first_info
+
+    def step(self, actions: np.ndarray) -> tuple:
+        names = 'observ', 'reward', 'terminated', 'truncated'
+        return *[self._results[name] for name in names], self._info
 
 
 def _as_space(nest: Any) -> gym.Space:

@@ -1,6 +1,6 @@
 """Games of several agents that share one policy, as a vector."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import errors
-from agents.tools.envs.infos import LOST
+from agents.tools.envs.infos import LAST_INFO, LAST_OBSERV, LOST, MASK
 
 
 class ParallelGames(gym.vector.VectorEnv):
@@ -27,6 +27,7 @@ class ParallelGames(gym.vector.VectorEnv):
     An agent that has left earlier waits for that: it keeps its last
     observation, its actions are ignored, and its steps are lost, so that
     nothing is learnt from them. So are those of an agent that joins later.
+    What agents are told in their infos is told of each of them.
 
     Args:
         constructor: Function that makes a game.
@@ -72,27 +73,37 @@ class ParallelGames(gym.vector.VectorEnv):
     def reset(
         self, *, seed: int | None = None, options: Any = None
     ) -> tuple[Any, dict]:
+        told: list[Any] = [{}] * self.num_envs
         for number in range(len(self.games)):
-            self._begin(number, None if seed is None else seed + number)
-        return self._batch(), {}
+            self._begin(number, told, None if seed is None else seed + number)
+        return self._batch(), _as_vector(told)
 
     def step(self, actions: Any) -> tuple:
         rewards = np.zeros(self.num_envs)
         flags = np.zeros((2, self.num_envs), bool)
+        told: list[Any] = [{}] * self.num_envs
         lost = ~self._playing
-        last = np.full(self.num_envs, None, object)
         for number in range(len(self.games)):
-            self._step_game(number, actions, rewards, flags)
-            rows = self._rows(number)
-            if not self._playing[rows].any():
-                last[rows] = _as_objects(self._observs[rows])
-                self._begin(number)
-        # Who left a game that goes on has its last observation still.
-        for row in np.flatnonzero(flags.any(0)):
-            if last[row] is None:
-                last[row] = self._observs[row]
+            self._step_game(number, actions, rewards, flags, told)
         terminated, truncated = flags
-        info = {'final_obs': last, LOST: lost}
+        ended = terminated | truncated
+        # Who left a game that goes on has its last observation for longer.
+        last = _as_objects(
+            [
+                observ if over else None
+                for observ, over in zip(self._observs, ended)
+            ]
+        )
+        last_told = [part if over else {} for part, over in zip(told, ended)]
+        for number in range(len(self.games)):
+            if not self._playing[self._rows(number)].any():
+                self._begin(number, told)
+        info = {
+            **_as_vector(told),
+            LAST_OBSERV: last,
+            LAST_INFO: _as_vector(last_told),
+            LOST: lost,
+        }
         return self._batch(), rewards, terminated, truncated, info
 
     def render(self) -> tuple:
@@ -109,6 +120,7 @@ class ParallelGames(gym.vector.VectorEnv):
         actions: Any,
         rewards: np.ndarray,
         flags: np.ndarray,
+        told: list[Any],
     ) -> None:
         """Step a game, and write what became of its agents."""
         game = self.games[number]
@@ -118,7 +130,7 @@ class ParallelGames(gym.vector.VectorEnv):
             for agent, row in rows.items()
             if self._playing[row]
         }
-        observs, reward, terminated, truncated, _ = game.step(given)
+        observs, reward, terminated, truncated, infos = game.step(given)
         self._lengths[number] += 1
         over = self._max_length == self._lengths[number]
         for agent in given:
@@ -136,20 +148,25 @@ class ParallelGames(gym.vector.VectorEnv):
             row = rows[agent]
             if self._playing[row] or agent in game.agents:
                 self._observs[row] = observ
+                told[row] = infos.get(agent, {})
             self._playing[row] = (
                 agent in game.agents and not flags[:, row].any() and not over
             )
 
-    def _begin(self, number: int, seed: int | None = None) -> None:
+    def _begin(
+        self, number: int, told: list[Any], seed: int | None = None
+    ) -> None:
+        """Reset a game, and write what its agents are told."""
         game, rows = self.games[number], self._rows(number)
-        observs, _ = game.reset(seed=seed)
+        observs, infos = game.reset(seed=seed)
         if not observs:
             raise errors.EnvError('A game has begun without any agent.')
-        # Something of the space; nobody learns from it.
-        blank = next(iter(observs.values()))
+        # For those that join later something of another; nobody learns from it.
+        one = next(iter(observs))
         self._lengths[number] = 0
         for row, agent in enumerate(self._agents, rows.start):
-            self._observs[row] = observs.get(agent, blank)
+            seen = agent if agent in observs else one
+            self._observs[row], told[row] = observs[seen], infos.get(seen, {})
             self._playing[row] = agent in observs
 
     def _rows(self, number: int) -> slice:
@@ -179,6 +196,20 @@ class ParallelGames(gym.vector.VectorEnv):
 def _row(space: gym.Space, action: Any) -> Any:
     """An action of one agent, of whole numbers as one of these."""
     return int(action) if isinstance(space, gym.spaces.Discrete) else action
+
+
+def _as_vector(infos: Sequence[Mapping]) -> dict[str, Any]:
+    """What environments tell, in the form that infos of vectors have."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(name for info in infos for name in info):
+        present = np.array([name in info for info in infos])
+        parts = [info[name] for info in infos if name in info]
+        if all(isinstance(part, Mapping) for part in parts):
+            found[name] = _as_vector([info.get(name, {}) for info in infos])
+        else:
+            found[name] = _as_objects([info.get(name) for info in infos])
+        found[f'{MASK}{name}'] = present
+    return found
 
 
 def _as_objects(values: list[Any]) -> np.ndarray:

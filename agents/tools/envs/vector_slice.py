@@ -16,34 +16,18 @@ A vector can tell by `info[LOST]`, a mask, that other steps are lost too.
 Values are checked as those of single environments are, all at once.
 """
 
-import contextlib
 import math
-import reprlib
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from agents.tools import choices, errors, nested, spaces
-from agents.tools.envs import block, infos, observations
+from agents.tools import choices, errors, nested
+from agents.tools.envs import block, infos, observations, vector_frames
+from agents.tools.envs.checked_vector import CheckedVector
 from agents.tools.envs.infos import LAST_INFO, LAST_OBSERV, LOST
-from agents.tools.envs.vector_masks import ObserveMasks
-
-# What methods return, see `agents.tools.envs.env_slice`.
-VALUES = {'step': 5, 'reset': 2}
-
-# Seeds of vectors count up from one, and some keep them in 32 bits.
-LARGEST_SEED = 2**31 - 1
-
-# How long processes of Gymnasium's may take to complete a step before they are
-# ended anyway.
-CLOSING_SECONDS = 1.0
-
-# How large a frame is made, about, of an observation that is shown.
-FRAME_PIXELS = 336
 
 
 class VectorSlice:
@@ -65,8 +49,8 @@ class VectorSlice:
         log_info: Names of the numbers of infos that are wanted. At the end of
             an episode they are those of `info['final_info']`, if the next one
             begins in the same step.
-        action_masks: Whether to observe masks that the info of the first reset
-            tells of, for which it is reset at once.
+        action_masks: Whether to observe masks of actions, if there are any,
+            see `agents.tools.envs.vector_masks`.
     """
 
     def __init__(
@@ -80,20 +64,13 @@ class VectorSlice:
     ):
         self.log_info = log_info
         self._infos = infos.Writer(log_info)
-        self._first, self._count = first, 0
+        self._first = first
         self._max_length = max_length
-        with self._telling('while it was constructed'):
-            self.env = constructor()
-        with self._telling('when asked what it is like'):
-            self._count = int(self.env.num_envs)
-            self.observation_space = self.env.single_observation_space
-            self.action_space = self.env.single_action_space
-            spaces.require_supported(self.observation_space, self.action_space)
-            self.mode, self.assumed = _find_mode(self.env)
-        self._shape = (len(self),)
-        self._action_kind = np.dtype(self.action_space.dtype)
-        self._has_start = bool(np.any(spaces.start(self.action_space)))
-        self._seed = None if seed is None else seed % (LARGEST_SEED - len(self))
+        self._vector = CheckedVector(constructor, seed, first, action_masks)
+        self._errors = self._vector.errors
+        self.mode, self.assumed = self._vector.mode, self._vector.assumed
+        self.observation_space = self._vector.observation_space
+        self.action_space = self._vector.action_space
         # The steps so far, and how many there were when each episode began.
         self._clock, self._begun = 0, np.zeros(len(self), np.int64)
         # Not before this one does an episode take too long.
@@ -101,16 +78,14 @@ class VectorSlice:
         # Where actions are ignored, if that is anywhere.
         self._pending: np.ndarray | None = None
         self._was_reset = False
-        # What the first reset returned, if it was needed before.
-        self._kept: tuple | None = None
-        if action_masks:
-            with contextlib.ExitStack() as stack:
-                stack.callback(self.env.close)  # Unless that goes well.
-                self._kept = self._look_for_masks()
-                stack.pop_all()
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._vector)
+
+    @property
+    def env(self) -> gym.vector.VectorEnv:
+        """The vector."""
+        return self._vector.env
 
     def info_names(self) -> list[str]:
         """What infos had beside the numbers that are wanted."""
@@ -146,7 +121,9 @@ class VectorSlice:
         `observ` is then what to act on next while `next_observ` is the true
         successor, whenever the vector resets.
         """
-        observ, reward, terminated, truncated, info = self._advance()
+        observ, reward, terminated, truncated, info = self._vector.step(
+            self._action
+        )
         if LOST in info:
             self._pending = self._find_lost(info[LOST])
         with np.errstate(all='ignore'):  # Shows as infinity, which is checked.
@@ -178,8 +155,8 @@ class VectorSlice:
             self._reset_some(marked)
         else:
             raise errors.EnvError(
-                f'{self._name()} begins its episodes by itself, so that they '
-                'can be reset together only.'
+                f'{self._errors.name} begins its episodes by itself, so that '
+                'they can be reset together only.'
             )
         for name in ('reward', 'terminated', 'truncated', 'lost'):
             self._reply[name][marked] = 0.0
@@ -196,75 +173,24 @@ class VectorSlice:
     def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of an environment, or read an attribute.
 
-        Of a vector that does not consist of environments there are only its
-        own attributes, which are the same for all, and its frames.
+        Where no frames are drawn, they are of what is observed.
         """
-        members = getattr(self.env.unwrapped, 'envs', None)
-        with self._telling(f'in {name}'):
-            if members is not None:
-                value = members[index].get_wrapper_attr(name)
-                return value(*args, **kwargs) if callable(value) else value
-            if name == 'render':
-                return self._render(index)
-            value = getattr(self.env, name)
-        if callable(value):
-            raise errors.EnvError(
-                f'{self._name()} has no single environments whose method '
-                f'{name} could be called.'
-            )
-        return value
+        if name == 'render' and self._vector.is_blind:
+            visible = self._reply['observ']
+            if choices.has_mask(self.observation_space, self.action_space):
+                visible = choices.without_mask(visible)
+            leaves = nested.flatten(visible)
+            if len(leaves) == 1:
+                with self._errors.telling('in render'):
+                    return vector_frames.of_observation(leaves[0][index])
+        return self._vector.call(index, name, *args, **kwargs)
 
     def count_stacked(self) -> Any:
         """How many frames an observation stacks, see `BatchEnv`."""
-        vector = self.env.unwrapped
-        members = getattr(vector, 'envs', None)
-        if members and members[0].has_wrapper_attr('stack_size'):
-            return members[0].get_wrapper_attr('stack_size')
-        # It does not say, but always does.
-        stacks = type(vector).__name__ == 'AtariVectorEnv'
-        return spaces.shape(self.observation_space)[0] if stacks else 1
+        return self._vector.count_stacked()
 
     def close(self) -> None:
-        vector = self.env.unwrapped
-        with self._telling('in close'):
-            if not isinstance(vector, gym.vector.AsyncVectorEnv):
-                self.env.close()
-                return
-            try:  # It would wait for a step that has been broken off.
-                self.env.close(timeout=CLOSING_SECONDS)
-            finally:
-                vector.closed = True
-                for process in vector.processes:
-                    process.kill()
-                    process.join()
-
-    def _advance(self) -> tuple:
-        """Step the vector; returns what it returned as arrays."""
-        # A copy, as vectors may keep the actions that they are given.
-        actions = self._action.astype(self._action_kind)
-        if self._has_start:
-            actions += spaces.start(self.action_space)
-        try:
-            result = self.env.step(actions)
-        except errors.EnvError as error:
-            raise self._told(error) from None
-        except Exception:
-            doing = f'in step, given the actions {reprlib.repr(actions)}'
-            raise self._raised(doing) from None
-        self._require_values('step', result)
-        observ, reward, terminated, truncated, info = result
-        if not isinstance(info, dict):
-            raise self._broken(
-                'step', f'an info that is {reprlib.repr(info)}, no dict'
-            )
-        reward = np.asarray(reward)
-        if reward.shape != self._shape or reward.dtype.kind not in 'fiub':
-            raise self._broken('step', f'rewards {_describe(reward)}')
-        terminated, truncated = np.asarray(terminated), np.asarray(truncated)
-        for flags in (terminated, truncated):
-            if flags.shape != self._shape or flags.dtype != bool:
-                raise self._broken('step', f'flags {_describe(flags)}')
-        return observ, reward, terminated, truncated, info
+        self._vector.close()
 
     def _conclude(
         self,
@@ -274,6 +200,7 @@ class VectorSlice:
         acted_on: list[np.ndarray],
     ) -> None:
         """Tell which episodes ended in a step, and begin the next."""
+        self._vector.require_no_late_mask(info)
         reply = self._reply
         lost, self._pending = self._pending, None
         begins = np.zeros(len(self), bool)
@@ -311,7 +238,7 @@ class VectorSlice:
                 self._require_no_last(info)
                 self._pending = ended
                 if ended.all():
-                    observ, *numbers, _ = self._advance()
+                    observ, *numbers, _ = self._vector.step(self._action)
                     self._require_no_steps(ended, *numbers)
                     self._write(self._observ, 'step', observ)
                     self._pending = None
@@ -321,9 +248,9 @@ class VectorSlice:
         if LAST_OBSERV not in info:
             index = self._first + int(np.argmax(ended))
             raise errors.EnvError(
-                f'{self._name()} has the autoreset mode SAME_STEP and ended '
-                f'the episode of environment {index}, but its info has no '
-                "'final_obs' with the last observation."
+                f'{self._errors.name} has the autoreset mode SAME_STEP and '
+                f'ended the episode of environment {index}, but its info has '
+                "no 'final_obs' with the last observation."
             )
         last = info[LAST_OBSERV]
         self._write_rows(self._next_observ, 'step', last, ended)
@@ -340,8 +267,7 @@ class VectorSlice:
     def _find_lost(self, mask: Any) -> np.ndarray | None:
         """Where steps are lost, if any are."""
         mask = np.asarray(mask)
-        if mask.shape != self._shape or mask.dtype != bool:
-            raise self._broken('step', f'lost steps {_describe(mask)}')
+        self._vector.require_mask('lost steps', mask)
         if self._pending is not None:
             mask = mask | self._pending
         return mask if mask.any() else None
@@ -385,46 +311,22 @@ class VectorSlice:
             acting &= ~self._pending
         return acting
 
-    def _look_for_masks(self) -> tuple | None:
-        """Observe masks if there are any; returns the reset that it takes."""
-        found = self.observation_space, self.action_space
-        if not choices.may_be_told(*found):
-            return None
-        result = self._ask_reset()
-        if isinstance(result[1], Mapping) and choices.KEY in result[1]:
-            self.env = masked = ObserveMasks(self.env, self._first)
-            self.observation_space = masked.single_observation_space
-            with self._telling('in reset'):
-                result = masked.add(*result)
-        return result
-
-    def _ask_reset(self) -> tuple:
-        seed, self._seed = self._seed, None  # Later ones go on in the stream.
-        with self._telling(f'in reset, given the seed {seed}'):
-            result = self.env.reset(seed=seed)
-        self._require_values('reset', result)
-        return result
-
     def _reset_all(self) -> None:
-        result, self._kept = self._kept or self._ask_reset(), None
+        observ = self._vector.reset()
         with np.errstate(all='ignore'):
-            self._write(self._observ, 'reset', result[0])
+            self._write(self._observ, 'reset', observ)
         self._pending, self._was_reset = None, True
 
     def _reset_some(self, mask: np.ndarray) -> None:
-        # Copies, as vectors may keep or change what they are given.
-        options = {'reset_mask': mask.copy()}
-        with self._telling('in reset, given a reset_mask'):
-            result = self.env.reset(options=options)
-        self._require_values('reset', result)
+        observ = self._vector.reset_some(mask)
         with np.errstate(all='ignore'):
-            self._write_rows(self._observ, 'reset', result[0], mask)
+            self._write_rows(self._observ, 'reset', observ, mask)
 
     def _write_infos(self, info: Any, rows: np.ndarray | None = None) -> None:
         try:
             self._infos.write_all(info, rows)
         except TypeError as error:
-            raise self._told(errors.EnvError(f'{error}.')) from None
+            raise self._errors.told(errors.EnvError(f'{error}.')) from None
 
     def _write(
         self, writer: observations.Writer, method: str, observ: Any
@@ -436,7 +338,7 @@ class VectorSlice:
             # If it is about a single one, it can be told about which.
             everywhere = np.ones(len(self), bool)
             self._write_rows(writer, method, observ, everywhere)
-            raise self._broken(method, f'{error}') from None
+            raise self._errors.broken(method, f'{error}') from None
 
     def _write_rows(
         self,
@@ -451,21 +353,14 @@ class VectorSlice:
                 row = _row(self.observation_space, observ, index)
                 writer.write(index, row)
             except (TypeError, ValueError, LookupError, OverflowError) as error:
-                raise self._broken(method, f'{error}', index) from None
-
-    def _require_values(self, method: str, result: Any) -> None:
-        count = VALUES[method]
-        if not isinstance(result, tuple) or len(result) != count:
-            raise self._broken(
-                method, f'{reprlib.repr(result)}, not a tuple of {count}'
-            )
+                raise self._errors.broken(method, f'{error}', index) from None
 
     def _require_no_last(self, info: dict) -> None:
         """Refuse a vector that does not tell its mode, if it is another."""
         if self.assumed and LAST_OBSERV in info:
             raise errors.EnvError(
-                f'{self._name()} does not tell how its episodes begin; its '
-                "info has 'final_obs', so that it seems to be in the same "
+                f'{self._errors.name} does not tell how its episodes begin; '
+                "its info has 'final_obs', so that it seems to be in the same "
                 "step. Set metadata['autoreset_mode'] of it to "
                 'gymnasium.vector.AutoresetMode.SAME_STEP.'
             )
@@ -499,84 +394,11 @@ class VectorSlice:
             if found is not None:
                 raise self._beyond(*found, 'an observation', name)
 
-    def _render(self, index: int) -> Any:
-        """A frame of an environment, or what is seen of it."""
-        observ = nested.flatten(self._reply['observ'])
-        if self._watch is not None:  # Which looks after a mask beside it.
-            visible = {**self._reply['observ']}
-            del visible[choices.KEY]
-            observ = nested.flatten(visible)
-        if self.env.render_mode is None and len(observ) == 1:
-            return _as_frame(observ[0][index])
-        frames = self.env.render()
-        return None if frames is None else frames[index]
-
-    def _name(self) -> str:
-        last = self._first + self._count - 1
-        if last < self._first:
-            return 'The vector of environments'
-        return f'The vector of environments {self._first} to {last}'
-
-    @contextlib.contextmanager
-    def _telling(self, doing: str) -> Iterator[None]:
-        """Say of an error in the vector where it comes from."""
-        try:
-            yield
-        except errors.EnvError as error:
-            raise self._told(error) from None
-        except Exception:
-            raise self._raised(doing) from None
-
-    def _told(self, error: errors.EnvError) -> errors.EnvError:
-        """An error that says all there is to say but for where it is from."""
-        return errors.EnvError(f'{self._name()}: {error}')
-
-    def _raised(self, doing: str) -> errors.EnvError:
-        return errors.EnvError(
-            f'{self._name()} raised an error {doing}:\n'
-            f'{traceback.format_exc().rstrip()}'
-        )
-
-    def _broken(
-        self, method: str, what: str, index: int | None = None
-    ) -> errors.EnvError:
-        """Make the error of a vector that returned what it should not.
-
-        Args:
-            method: Which method did.
-            what: What it returned, or what is wrong of an environment's.
-            index: Which environment's, if that is known.
-        """
-        who = self._name()
-        if index is not None:
-            who = f'Environment {self._first + index}, one of a vector,'
-        return errors.EnvError(
-            f'{who} broke the contract of gymnasium.vector.VectorEnv.{method}: '
-            f'{what}.'
-        )
-
     def _beyond(
         self, index: int, number: float, what: str, where: str
     ) -> errors.EnvError:
         observ = nested.map(lambda leaf: leaf[index], self._reply[where])
         return observations.beyond(self._first + index, number, what, observ)
-
-
-def _find_mode(env: gym.vector.VectorEnv) -> tuple[AutoresetMode, bool]:
-    """The mode of a vector, and whether it is merely assumed."""
-    found = (env.metadata or {}).get('autoreset_mode')
-    if env.metadata is gym.vector.VectorEnv.metadata:
-        # Which other vectors may have written to, as ale-py's do.
-        found = getattr(env.unwrapped, 'autoreset_mode', None)
-    if found is None:
-        return AutoresetMode.NEXT_STEP, True
-    for mode in AutoresetMode:
-        if found in (mode, mode.value, mode.name):
-            return mode, False
-    raise errors.EnvError(
-        f'there is no autoreset_mode {found!r}; its metadata should have one '
-        'of gymnasium.vector.AutoresetMode.'
-    )
 
 
 def _row(space: gym.Space, batch: Any, index: int) -> Any:
@@ -593,25 +415,3 @@ def _row(space: gym.Space, batch: Any, index: int) -> Any:
                 for part, each in zip(space, batch, strict=True)
             )
     return batch[index]
-
-
-def _as_frame(observ: np.ndarray) -> np.ndarray:
-    """What a policy sees of an image, as a frame of a video.
-
-    Of a stack `[frame, height, width]` it is the last one.
-    """
-    if observ.dtype != np.uint8 or observ.ndim not in (3, 4):
-        raise errors.EnvError(
-            'it renders no frames, and its observations are no images. If '
-            'there is a single environment with the same spaces, ask for that '
-            'one, by --set env=Id for example.'
-        )
-    frame = observ[-1]
-    if frame.ndim == 2:
-        frame = np.repeat(frame[..., None], 3, -1)
-    size = FRAME_PIXELS // max(frame.shape[:2]) or 1
-    return frame.repeat(size, 0).repeat(size, 1)
-
-
-def _describe(array: np.ndarray) -> str:
-    return f'of shape {array.shape} and type {array.dtype}'

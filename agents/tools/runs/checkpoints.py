@@ -4,17 +4,23 @@ A checkpoint is a directory named after the step. It holds a TensorFlow bundle
 and a manifest with the length and the hash of every file, and no code. It is
 written under another name, forced to the disk and then renamed, so that
 whatever happens meanwhile, a directory with that name is whole.
+
+The manifest also has the mean score of the evaluation that the checkpoint was
+written after, if it was. Which checkpoint is the best follows from that alone,
+so that there is no other file that could disagree with it.
 """
 
 import contextlib
 import hashlib
 import json
+import math
 import os
 import pathlib
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from agents.tools import errors
 from agents.tools.runs import files
@@ -33,6 +39,16 @@ _STEP = '[0-9]{12,18}'
 # What is added to a checkpoint's name while another takes its place.
 REPLACED = '.replaced'
 
+# The word for the one with the highest score.
+BEST = 'best'
+
+
+class Scored(NamedTuple):
+    """The step of a checkpoint, and the score of the evaluation before it."""
+
+    step: int
+    score: float
+
 
 def path_of(directory: pathlib.Path, step: int) -> pathlib.Path:
     return directory / f'{step:012d}'
@@ -48,11 +64,39 @@ def steps(directory: pathlib.Path) -> list[int]:
     return sorted(n for n in numbers if path_of(directory, n).name in found)
 
 
+def find_best(
+    directory: pathlib.Path,
+    warn: Callable[[str], None],
+    last: int | None = None,
+) -> Scored | None:
+    """The checkpoint with the highest score; of equal ones the first.
+
+    Args:
+        directory: Directory of the checkpoints.
+        warn: Told of better ones that are damaged and passed over.
+        last: The last step that counts, by default all do.
+    """
+    for scored in _by_score(directory):
+        if last is None or scored.step <= last:
+            try:
+                verify(path_of(directory, scored.step))
+                return scored
+            except errors.UserError as error:
+                warn(f'{error} It was the best; the next best takes its place.')
+    return None
+
+
 @contextlib.contextmanager
-def replacing(final: pathlib.Path) -> Iterator[pathlib.Path]:
+def replacing(
+    final: pathlib.Path, score: float | None = None
+) -> Iterator[pathlib.Path]:
     """A directory to write a checkpoint into, which then gets its name.
 
     One that has the name already is kept until the new one is on the disk.
+
+    Args:
+        final: The name.
+        score: Mean score of the evaluation before, if there was one.
     """
     new = final.with_name(f'.{final.name}.{os.getpid()}')
     try:
@@ -61,7 +105,7 @@ def replacing(final: pathlib.Path) -> Iterator[pathlib.Path]:
         files.make_directory(final.parent)
         new.mkdir()
         yield new
-        seal(new)
+        seal(new, score)
         verify(new)
         _rename(new, final)
         files.sync(final.parent)
@@ -75,8 +119,7 @@ def verify(path: pathlib.Path) -> None:
     try:
         if not files.is_directory(path):
             raise ValueError('there is no such directory')
-        text = files.read(path / MANIFEST, MANIFEST_BYTES)
-        expected = files.parse_json(text)['files']
+        expected = _read_manifest(path)['files']
         if set(expected) != set(FILES):
             raise ValueError(f'{MANIFEST} lists other files')
         for name in FILES:
@@ -134,13 +177,40 @@ def _replaced(final: pathlib.Path) -> pathlib.Path:
     return final.with_name(f'{final.name}{REPLACED}')
 
 
-def seal(path: pathlib.Path) -> None:
+def seal(path: pathlib.Path, score: float | None = None) -> None:
     """Force all files to the disk and write the manifest."""
     for name in FILES:
         files.sync(path / name)
-    summaries = {name: _summary(path / name) for name in FILES}
-    text = json.dumps({'files': summaries}, indent=2)
+    told: dict[str, Any] = {
+        'files': {name: _summary(path / name) for name in FILES}
+    }
+    if score is not None:
+        told['score'] = float(score)
+    text = json.dumps(told, indent=2)
     files.write(path / MANIFEST, text.encode())
+
+
+def _by_score(directory: pathlib.Path) -> list[Scored]:
+    """The checkpoints that tell a score, the best first."""
+    found = []
+    for step in steps(directory):
+        with contextlib.suppress(errors.UserError, ValueError):
+            score = _read_manifest(path_of(directory, step)).get('score')
+            if score is not None:
+                found.append(Scored(step, score))
+    return sorted(found, key=lambda each: (-each.score, each.step))
+
+
+def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
+    """What a checkpoint tells of itself."""
+    manifest = path / MANIFEST
+    found = files.parse_json(files.read(manifest, MANIFEST_BYTES))
+    if not isinstance(found, dict):
+        raise ValueError(f'{MANIFEST} is no table')
+    score = found.get('score', 0.0)
+    if not (isinstance(score, float) and math.isfinite(score)):
+        raise ValueError(f'{MANIFEST} has a score that is none')
+    return found
 
 
 def _rename(new: pathlib.Path, final: pathlib.Path) -> None:

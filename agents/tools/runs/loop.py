@@ -10,6 +10,9 @@ from agents.tools import errors
 from agents.tools.graph.backend import tf
 from agents.tools.runs.budget import Budget
 
+# Parts of a call, by the number that tells how long they took.
+PARTS = {'environment': 'env_seconds', 'update': 'update_seconds'}
+
 
 class Phase(NamedTuple):
     """A part of the cycle; see `Loop.add_phase` for the fields."""
@@ -84,30 +87,35 @@ class Loop:
 
     Where steps are so fast that summaries, or checkpoints, would take more
     than their share of the time, the loop leaves some of them out. Reports are
-    never left out.
+    never left out. A phase that has checkpoints tells by its scores which of
+    them is the best: a higher score than any before makes one due, and has it
+    held in memory if it is left out.
 
     Args:
         step: The step over all phases, by default a new variable.
         records: Receives reports and summaries, see `runs.records`.
         progress: Called after every call of an operation with the name of the
-            phase and the number of steps of the first phase so far.
+            phase, the number of steps of the first phase so far, and what
+            there was since the last report.
         during: Called with what is about to be done, the name of a phase,
             'summary' or 'checkpoint'; returns a context to do it in.
         began: Time at which the run began, by `time.perf_counter`.
         share: Share of the time that summaries may take, and that checkpoints
             may take; by default no limit.
         decide: Returns what all ranks do, given what this one would.
+        complete: Called with every report; returns the one that is recorded.
     """
 
     def __init__(
         self,
         step: tf.Variable | None = None,
         records: Any = None,
-        progress: Callable[[str, int], None] | None = None,
+        progress: 'Callable[[str, int, Tally], None] | None' = None,
         during: Callable[[str], AbstractContextManager] = nullcontext,
         began: float | None = None,
         share: float = 1.0,
         decide: Callable[[bool], bool] = bool,
+        complete: Callable[[Report], Report] | None = None,
     ):
         if step is None:
             step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -116,10 +124,13 @@ class Loop:
         self._progress = progress
         self._during = during
         self._decide = decide
+        self._complete = complete
         self._began = time.perf_counter() if began is None else began
         self._phases: list[Phase] = []
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: dict[str, Tally] = {}
         self._summaries, self._checkpoints = Budget(share), Budget(share)
+        # The last score of a phase that has checkpoints, and the step then.
+        self._scored: tuple[int, float] | None = None
 
     def add_phase(
         self,
@@ -168,7 +179,7 @@ class Loop:
                 counts,
             )
         )
-        self._tallies[name] = _Tally()
+        self._tallies[name] = Tally()
 
     def run(
         self, saver: Any = None, max_step: int | None = None
@@ -176,8 +187,7 @@ class Loop:
         """Run phase after phase.
 
         Args:
-            saver: Saves a checkpoint when its `save` is called with the
-                steps of the first phase.
+            saver: Saves checkpoints, see `agents.tools.runs.saver`.
             max_step: Step over all phases at which to stop, by default never.
 
         Yields:
@@ -194,15 +204,24 @@ class Loop:
                 self._summarize(phase)
             tally.add(results, phase.batch_size, time.perf_counter() - started)
             if self._progress:
-                self._progress(phase.name, self.clock())
+                self._progress(phase.name, self.clock(), tally)
             if _is_due(phase.report_every, before, after):
                 report = self._make_report(phase, tally)
-                self._tallies[phase.name] = _Tally(compiled=True)
+                if self._complete:
+                    report = self._complete(report)
+                self._tallies[phase.name] = Tally(compiled=True)
+                if phase.checkpoint_every:
+                    self._scored = int(self.step), report.score
                 if self.records:
                     self.records.report(report)
                 yield Score(report)
-            if saver and _is_due(phase.checkpoint_every, before, after):
-                self._save(saver)
+            if saver and phase.checkpoint_every:
+                due = _is_due(phase.checkpoint_every, before, after)
+                self._save_if_due(saver, due)
+
+    def save(self, saver: Any) -> None:
+        """Save what there is now, with its score if it has just been found."""
+        saver.save(self.clock(), self._find_score())
 
     def clock(self) -> int:
         """Count the steps of the first phase, by which results are dated."""
@@ -216,10 +235,22 @@ class Loop:
                 summary = phase.summary()
                 self.records.summarize(phase.name, self.clock(), summary)
 
-    def _save(self, saver: Any) -> None:
+    def _save_if_due(self, saver: Any, due: bool) -> None:
+        score = self._find_score()
+        better = score is not None and self._decide(saver.is_better(score))
+        if not (due or better):
+            return
         if self._decide(self._checkpoints.allows()):
             with self._during('checkpoint'), self._checkpoints.spend():
-                saver.save(self.clock())
+                self.save(saver)
+        elif better:
+            saver.hold(self.clock(), score)
+
+    def _find_score(self) -> float | None:
+        """The score at this very step, if it was found."""
+        if self._scored is None or self._scored[0] != int(self.step):
+            return None
+        return self._scored[1]
 
     def _count_steps(self) -> int:
         """Count the steps of one cycle."""
@@ -236,7 +267,7 @@ class Loop:
             within -= phase.steps
         raise AssertionError('The step lies within one of the phases.')
 
-    def _make_report(self, phase: Phase, tally: '_Tally') -> Report:
+    def _make_report(self, phase: Phase, tally: 'Tally') -> Report:
         scores, counts = tally.scores, phase.counts() if phase.counts else {}
         return Report(
             phase=phase.name,
@@ -288,7 +319,7 @@ class _Scores(NamedTuple):
         )
 
 
-class _Tally:
+class Tally:
     """Adds up the results of the calls of an operation between two reports."""
 
     def __init__(self, compiled: bool = False):
@@ -298,6 +329,8 @@ class _Tally:
         self._sums: dict[str, float] = {}
         self._steps = 0
         self._seconds = 0.0
+        # Of those calls only that are timed, by what took them.
+        self._parts = dict.fromkeys(PARTS, 0.0)
 
     def add(
         self, results: Mapping[str, Any], steps: int, seconds: float
@@ -312,11 +345,21 @@ class _Tally:
         if self._compiled:
             self._steps += steps
             self._seconds += seconds
+            for part, name in PARTS.items():
+                self._parts[part] += numbers.get(name, 0.0)
         self._compiled = True
 
     def rate(self) -> float:
         """Compute the steps per second."""
         return self._steps / self._seconds if self._seconds else math.nan
+
+    def shares(self) -> dict[str, float]:
+        """Compute which shares of the time known parts of the calls took."""
+        return {
+            part: seconds / self._seconds
+            for part, seconds in self._parts.items()
+            if seconds
+        }
 
     def means(self) -> dict[str, float]:
         """Average what is not about episodes over the calls."""

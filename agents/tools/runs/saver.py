@@ -1,15 +1,17 @@
 """Checkpoints that are complete, or not there at all."""
 
+import math
 import pathlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from agents.tools import errors
 from agents.tools.graph.backend import tf
 from agents.tools.runs import bundle, checkpoints
+from agents.tools.runs.checkpoints import Scored
 
 # How often to try to write a checkpoint, and the time between.
 TRIES = 3
@@ -18,16 +20,34 @@ PAUSE_SECONDS = 0.5
 # How many variables that do not fit are named.
 MOST_DIFFERENCES = 8
 
+# How many checkpoints are kept: with fewer than two there would be none to
+# fall back to.
+KEEP, FEWEST = 5, 2
+
+
+class _Held(NamedTuple):
+    """What is going to be saved later, as it was."""
+
+    scored: Scored
+    values: dict[str, tf.Tensor]
+
 
 class Saver:
     """Saves variables by name and restores them.
 
     How their files stay whole is told in `agents.tools.runs.checkpoints`.
 
+    The last checkpoints are kept, and beside them the one that was written
+    after the evaluation with the highest score; of equal ones, the first.
+    Where there is no time to write such a one it is held in memory, and is
+    written before any later one. So when there is a checkpoint, the best until
+    then is there as well, and which that is does not depend on how fast the
+    disk is.
+
     Args:
         directory: Directory of the checkpoints.
         variables: The variables by name.
-        keep: How many checkpoints to keep.
+        keep: How many checkpoints to keep, at least two, beside the best.
         partial: Whether checkpoints may hold more than these variables.
         place: Name of the variable that tells where the loop is. A checkpoint
             from within an evaluation has the same number of training steps as
@@ -38,43 +58,67 @@ class Saver:
         self,
         directory: str | pathlib.Path,
         variables: Mapping[str, tf.Variable],
-        keep: int = 5,
+        keep: int = KEEP,
         partial: bool = False,
         place: str | None = None,
+        of_agents: Mapping[str, int] | None = None,
     ):
         self._directory = pathlib.Path(directory)
         self._variables = dict(variables)
-        self._keep = max(keep, 2)
+        self._keep = max(keep, FEWEST)
         self._partial = partial
         self._place = place
+        self._of_agents = dict(of_agents or {})
+        self.anew: dict[str, int] = {}
+        self._best: Scored | None = None
+        self._held: _Held | None = None
+
+    @property
+    def best(self) -> Scored | None:
+        """The highest score so far and its step, held ones included."""
+        return self._best
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints there are, in order."""
         return checkpoints.steps(self._directory)
 
-    def save(self, step: int) -> pathlib.Path:
-        """Write a checkpoint; the oldest make room only once it is whole."""
+    def is_better(self, score: float) -> bool:
+        """Whether a score is higher than that of all checkpoints so far."""
+        best = -math.inf if self._best is None else self._best.score
+        return math.isfinite(score) and score > best
+
+    def hold(self, step: int, score: float) -> None:
+        """Keep what the variables are now, to save it later as the best."""
+        self._best = Scored(step, score)
+        # Copies, as what is read of a variable may share its memory.
+        copies = {
+            name: tf.constant(value.numpy())
+            for name, value in self._values().items()
+        }
+        self._held = _Held(self._best, copies)
+
+    def save(self, step: int, score: float | None = None) -> pathlib.Path:
+        """Write a checkpoint; the oldest make room only once it is whole.
+
+        Args:
+            step: The training step.
+            score: Mean score of the evaluation before, if there was one.
+        """
         final = self._path(step)
         if self._is_current(final):
             return final
-        self._require_finite()
-        for attempt in range(1, TRIES + 1):
-            try:
-                with checkpoints.replacing(final) as new:
-                    self._write(new)
-                break
-            except OSError as error:
-                if attempt == TRIES:
-                    raise errors.UserError(
-                        f'The checkpoint {final} cannot be written: '
-                        f'{str(error).rstrip(".")}. Those written before are '
-                        'intact.'
-                    ) from error
-                time.sleep(PAUSE_SECONDS)
-        # Those of later steps were found to be damaged when it was resumed.
-        older = [other for other in self.steps() if other < step]
-        for old in older[: 1 - self._keep]:
-            checkpoints.remove(self._path(old))
+        if self._held and self._held.scored.step == step:
+            score = self._held.scored.score
+        elif self._held:
+            scored, values = self._held
+            self._write(self._path(scored.step), values, scored.score)
+        self._held = None
+        if score is not None and not math.isfinite(score):
+            score = None
+        self._write(final, self._values(), score)
+        if score is not None and self.is_better(score):
+            self._best = Scored(step, score)
+        self._make_room(step)
         return final
 
     def restore(
@@ -103,6 +147,10 @@ class Saver:
                     f'The checkpoint {path} changed while it was read; try '
                     'again.'
                 ) from error
+            if not self._partial:
+                self._best = checkpoints.find_best(
+                    self._directory, warn, chosen
+                )
         return chosen
 
     def require_fit(self, step: int | None = None) -> None:
@@ -158,51 +206,110 @@ class Saver:
         (value,) = bundle.values(prefix, [stored])
         return value == place.numpy()
 
-    def _require_finite(self) -> None:
-        for name, variable in self._variables.items():
-            if variable.dtype.is_floating and not np.isfinite(variable).all():
-                raise errors.UserError(
-                    f'{name} holds values that are not finite, so that it is '
-                    'not saved. The checkpoints written before are intact.'
-                )
+    def _values(self) -> dict[str, tf.Tensor]:
+        return {
+            name: variable.read_value()
+            for name, variable in self._variables.items()
+        }
 
-    def _write(self, path: pathlib.Path) -> None:
-        names = sorted(self._variables)
-        try:
-            tf.raw_ops.SaveV2(
-                prefix=str(path / checkpoints.BUNDLE),
-                tensor_names=names,
-                shape_and_slices=[''] * len(names),
-                tensors=[self._variables[name].read_value() for name in names],
-            )
-        except tf.errors.OpError as error:
-            raise OSError(errors.in_an_operation(error.message)) from error
+    def _write(
+        self,
+        final: pathlib.Path,
+        values: Mapping[str, tf.Tensor],
+        score: float | None,
+    ) -> None:
+        """Write a checkpoint, if need be after some tries."""
+        _require_finite(values)
+        for attempt in range(1, TRIES + 1):
+            try:
+                with checkpoints.replacing(final, score) as new:
+                    _write_bundle(new, values)
+                return
+            except OSError as error:
+                if attempt == TRIES:
+                    raise errors.UserError(
+                        f'The checkpoint {final} cannot be written: '
+                        f'{str(error).rstrip(".")}. Those written before are '
+                        'intact.'
+                    ) from error
+                time.sleep(PAUSE_SECONDS)
+
+    def _make_room(self, step: int) -> None:
+        """Remove the oldest checkpoints but for the best."""
+        # Those of later steps were found to be damaged when it was resumed.
+        older = [other for other in self.steps() if other < step]
+        for old in older[: 1 - self._keep]:
+            if self._best is None or old != self._best.step:
+                checkpoints.remove(self._path(old))
 
     def _read(self, path: pathlib.Path) -> None:
         stored = self._match(path)
-        values = list(bundle.values(path / checkpoints.BUNDLE, stored))
-        for variable, value in zip(
-            self._variables.values(), values, strict=True
-        ):
-            variable.assign(value)
+        names = [
+            name
+            for name, variable in self._variables.items()
+            if _kind(stored[name]) == _kind(variable)
+        ]
+        read = bundle.values(
+            path / checkpoints.BUNDLE, [stored[name] for name in names]
+        )
+        for name, value in zip(names, list(read), strict=True):
+            self._variables[name].assign(value)
+        self.anew = {
+            name: stored[name].shape[axis]
+            for name, axis in self._of_agents.items()
+            if name not in names
+        }
 
-    def _match(self, path: pathlib.Path) -> list[bundle.Variable]:
-        """Find in a checkpoint what fits each of the variables."""
-        found = bundle.variables(path / checkpoints.BUNDLE)
-        stored = {
-            name: _kind(variable)
-            for name, variable in found.items()
+    def _match(self, path: pathlib.Path) -> dict[str, bundle.Variable]:
+        """Find in a checkpoint what fits the variables."""
+        found = {
+            name: variable
+            for name, variable in bundle.variables(
+                path / checkpoints.BUNDLE
+            ).items()
             if name in self._variables or not self._partial
         }
+        stored = {name: _kind(variable) for name, variable in found.items()}
         expected = {
-            name: _kind(variable) for name, variable in self._variables.items()
+            name: self._expect(name, stored.get(name))
+            for name in self._variables
         }
         if stored != expected:
-            raise errors.ConfigError(
+            raise errors.MisfitError(
                 f'The checkpoint {path} does not fit the configuration: '
                 f'{_describe_difference(stored, expected)}.'
             )
-        return [found[name] for name in expected]
+        return found
+
+    def _expect(self, name: str, stored: Any) -> tuple[str, list[int]]:
+        """The type and shape of a variable, for as many agents as stored."""
+        dtype, shape = _kind(self._variables[name])
+        axis = self._of_agents.get(name)
+        if stored and axis is not None and len(stored[1]) == len(shape):
+            shape[axis] = stored[1][axis]
+        return dtype, shape
+
+
+def _require_finite(values: Mapping[str, tf.Tensor]) -> None:
+    for name, value in values.items():
+        if value.dtype.is_floating and not np.isfinite(value).all():
+            raise errors.UserError(
+                f'{name} holds values that are not finite, so that it is not '
+                'saved. The checkpoints written before are intact.'
+            )
+
+
+def _write_bundle(path: pathlib.Path, values: Mapping[str, tf.Tensor]) -> None:
+    names = sorted(values)
+    try:
+        tf.raw_ops.SaveV2(
+            prefix=str(path / checkpoints.BUNDLE),
+            tensor_names=names,
+            shape_and_slices=[''] * len(names),
+            tensors=[values[name] for name in names],
+        )
+    except tf.errors.OpError as error:
+        raise OSError(errors.in_an_operation(error.message)) from error
 
 
 def _kind(variable: Any) -> tuple[str, list[int]]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from agents.tools.graph import mpi
 from agents.tools.graph.backend import tf
+from agents.tools.runs.checkpoints import Scored
 from agents.tools.runs.saver import Saver
 from agents.tools.world import World
 
@@ -27,6 +28,9 @@ class SharedSaver:
             agents are; as many on every rank, in the same order.
         ranks: All ranks.
         check: Called before a checkpoint is written, to refuse it.
+
+    Attributes:
+        anew: What began anew when a checkpoint was restored, as of a `Saver`.
     """
 
     def __init__(
@@ -40,7 +44,9 @@ class SharedSaver:
         self._ranks = ranks
         self._check = check
         self._speaking = mpi.define(ranks)
+        self.anew: dict[str, int] = {}
         names = {id(variable): name for name, variable in variables.items()}
+        self._names = names
         self._parts = [
             _Parts(variable, axis, ranks)
             for variable, axis in of_agents
@@ -54,15 +60,27 @@ class SharedSaver:
         if ranks.is_first:
             self._saver = define({**variables, **parts})
 
-    def save(self, step: int) -> pathlib.Path | None:
-        self._check()
-        values = [part.mine.read_value() for part in self._parts]
-        every = self._speaking.gather(values, root=0)
+    @property
+    def best(self) -> Scored | None:
+        """The highest score so far and its step; the first alone knows."""
+        return None if self._saver is None else self._saver.best
+
+    def is_better(self, score: float) -> bool:
+        """Whether a score is the highest; the first alone knows."""
+        return self._saver is not None and self._saver.is_better(score)
+
+    def hold(self, step: int, score: float) -> None:
+        self._gather()
+        if self._saver is not None:
+            self._saver.hold(step, score)
+
+    def save(
+        self, step: int, score: float | None = None
+    ) -> pathlib.Path | None:
+        self._gather()
         if self._saver is None:
             return None
-        for part, *found in zip(self._parts, *every, strict=True):
-            part.join(found)
-        return self._saver.save(step)
+        return self._saver.save(step, score)
 
     def restore(
         self, step: int | None = None, warn: Callable[[str], None] = print
@@ -78,9 +96,20 @@ class SharedSaver:
         read, wholes = self._speaking.broadcast((read, wholes))
         for variable, value in zip(self._common.values(), read, strict=True):
             variable.assign(value)
+        self.anew = self._ranks.share(self._saver and self._saver.anew)
         for part, whole in zip(self._parts, wholes, strict=True):
-            part.split(whole)
+            if self._names[id(part.mine)] not in self.anew:
+                part.split(whole)
         return restored
+
+    def _gather(self) -> None:
+        """Let the first rank know what all of them have."""
+        self._check()
+        values = [part.mine.read_value() for part in self._parts]
+        every = self._speaking.gather(values, root=0)
+        if self._saver is not None:
+            for part, *found in zip(self._parts, *every, strict=True):
+                part.join(found)
 
 
 class _Parts:

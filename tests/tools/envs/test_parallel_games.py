@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.tools import errors
+from agents.tools import errors, nested
 from agents.tools.envs.batch_env import BatchEnv
 from agents.tools.envs.parallel_games import ParallelGames
 from agents.tools.envs.vector_slice import VectorSlice
@@ -69,9 +69,10 @@ class Race:
 
 @pytest.fixture
 def start():
-    def run(constructor=Race, count=3, **settings):
+    def run(constructor=Race, count=3, of_slice=None, **settings):
         games = ParallelGames(constructor, count, **settings)
-        return BatchEnv([VectorSlice(lambda: games, seed=4)]), games
+        member = VectorSlice(lambda: games, seed=4, **(of_slice or {}))
+        return BatchEnv([member]), games
 
     return run
 
@@ -79,7 +80,7 @@ def start():
 def play(batch, actions):
     """Step a batch; returns its reply, with observations as lists."""
     reply = batch._unpack(batch.step_packed(np.array(actions)))
-    return {name: np.asarray(part).tolist() for name, part in reply.items()}
+    return nested.map(lambda part: np.asarray(part).tolist(), reply)
 
 
 def test_agents_that_leave_wait_for_the_end_of_the_game(start):
@@ -164,13 +165,67 @@ def test_agent_that_joins_as_the_game_is_truncated_begins_with_the_next(start):
 def test_agent_that_has_left_is_gone_even_if_the_game_shows_it(start):
     class Showing(Race):
         def observe(self, agents):
-            return super().observe(self.possible_agents)
+            found = super().observe(self.possible_agents)
+            return {agent: part + self.time for agent, part in found.items()}
 
     batch, _ = start(Showing)
     batch.reset()
-    play(batch, [4, 1, 1])
-    for _ in range(2):
-        assert play(batch, [1, 1, 1])['lost'] == [True, False, False]
+    left = play(batch, [4, 1, 1])['observ'][0]
+    reply = play(batch, [1, 1, 1])
+    assert reply['lost'] == [True, False, False]
+    assert reply['observ'][0] == left
+    assert play(batch, [1, 1, 1])['lost'] == [True, False, False]
+
+
+class Telling(Race):
+    """Tells where each runner is, and by a mask how far it may go.
+
+    The mask has one choice, by the place, and none at the end.
+    """
+
+    def reset(self, seed=None, options=None):
+        observs, _ = super().reset(seed, options)
+        return observs, {x: self.tell(x, 100) for x in observs}
+
+    def step(self, actions):
+        *values, _ = super().step(actions)
+        infos = {x: self.tell(x, self.place[x]) for x in values[0]}
+        for agent in set(infos) - set(self.agents):
+            infos[agent]['action_mask'][:] = 0
+        return *values, infos
+
+    def tell(self, agent, place):
+        mask = np.eye(5, dtype=np.int8)[self.place[agent] % 5]
+        return {'at': {'place': place}, 'action_mask': mask}
+
+
+def test_infos_of_agents_are_those_of_the_step(start):
+    batch, _ = start(Telling, of_slice={'log_info': ['at/place', 'no']})
+    batch.reset()
+    for actions, expected in (
+        ([4, 1, 2], [4, 1, 2]),
+        ([0, 1, 2], [np.nan, 2, 4]),
+        ([0, 1, 0], [np.nan, 3, np.nan]),
+        ([1, 2, 3], [1, 2, 3]),
+    ):
+        play(batch, actions)
+        np.testing.assert_array_equal(batch._infos[0][:, 0], expected)
+    assert {*batch.info_names()} == {'at/place', 'action_mask'}
+
+
+@pytest.mark.parametrize('late', [[], ['b']])
+def test_masks_of_agents_are_those_of_the_state_to_act_on(start, late):
+    batch, _ = start(lambda: Telling(late), of_slice={'action_masks': True})
+    assert batch.reset()['action_mask'].argmax(1).tolist() == [0, 0, 0]
+    for actions, places in (
+        ([1, 0, 2], [1, 0, 2]),
+        ([1, 1, 1], [2, 1, 3]),
+        ([1, 1, 0], [0, 0, 0]),
+        ([1, 1, 1], [1, 0 if late else 1, 1]),
+    ):
+        observ = play(batch, actions)['observ']['action_mask']
+        assert np.argmax(observ, 1).tolist() == places
+        assert np.sum(observ) == 3
 
 
 def test_part_of_a_game_is_refused():

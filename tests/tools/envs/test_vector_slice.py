@@ -10,8 +10,9 @@ from gymnasium.vector import AutoresetMode
 from agents.tools import errors, nested
 from agents.tools.envs.batch_env import BatchEnv
 from agents.tools.envs.env_slice import EnvSlice
-from agents.tools.envs.mock_vector import MockVector
-from agents.tools.envs.vector_slice import LOST, VectorSlice
+from agents.tools.envs.infos import LOST
+from agents.tools.envs.mock_vector import FixedVector, MockVector
+from agents.tools.envs.vector_slice import VectorSlice
 
 SAME, NEXT, DISABLED = (
     AutoresetMode.SAME_STEP,
@@ -136,6 +137,21 @@ def test_reset_begins_all_episodes_and_forgets_lost_steps():
     assert vector.seeds == [7, None]
 
 
+def test_reset_in_the_middle_forgets_how_long_and_how_episodes_went():
+    batch = batch_of(MockVector([[2], [9]], DISABLED), max_length=3)
+    batch.reset()
+    step(batch), step(batch)
+    reply = batch._unpack(batch.reset_packed(np.ones(2, bool)))
+    assert reply['begins'].tolist() == [1, 1]
+    for name in ('reward', 'terminated', 'truncated', 'lost'):
+        assert not reply[name].any()
+    assert step(batch)['begins'].tolist() == [0, 0]
+    batch.reset()
+    assert step(batch)['begins'].tolist() == [0, 0]
+    begins = [step(batch)['begins'].tolist() for _ in range(2)]
+    assert begins == [[1, 0], [0, 1]]
+
+
 def test_some_are_reset_where_the_vector_can():
     batch = batch_of(MockVector([[9]] * 3, DISABLED))
     batch.reset()
@@ -168,6 +184,13 @@ def test_long_episodes_are_truncated_where_the_vector_can(limit):
             2: [[0, 2], [1, 0], [0, 1], [1, 2]],
         }[limit]
     )
+
+
+def test_episode_is_truncated_while_nothing_else_happens():
+    batch = batch_of(MockVector([[9]] * 2, DISABLED), max_length=3)
+    batch.reset()
+    ends = [step(batch)['truncated'].all() for _ in range(6)]
+    assert ends == [False, False, True] * 2
 
 
 @pytest.mark.parametrize('mode', [SAME, NEXT])
@@ -219,130 +242,19 @@ def test_actions_begin_where_the_space_does():
     assert vector.actions[0].dtype == np.int64
 
 
-class Strange(gym.vector.VectorEnv):
-    """Returns in each step what it is given.
-
-    Args:
-        results: What `step` returns beside `info`, a function of the time.
-        info: The `info` of each step.
-        observs: Space of the observations.
-        actions: Space of the actions.
-    """
-
-    metadata = {'autoreset_mode': SAME}  # noqa: RUF012
-
-    def __init__(self, results=None, info=None, observs=None, actions=None):
-        self.num_envs = 2
-        self.single_observation_space = observs or gym.spaces.Discrete(
-            3, start=4
-        )
-        self.single_action_space = actions or gym.spaces.Discrete(2)
-        self._results, self._info = results or {}, info or {}
-
-    def reset(self, *, seed=None, options=None):
-        return self._results.get('first', np.array([4, 6])), {}
-
-    def step(self, actions):
-        no = np.zeros(2, bool)
-        parts = {
-            'observ': np.array([5, 4]),
-            'reward': np.zeros(2),
-            'terminated': no,
-            'truncated': no,
-            **self._results,
-        }
-        names = 'observ', 'reward', 'terminated', 'truncated'
-        return *[parts[name] for name in names], self._info
-
-
-ENDED = {'terminated': np.array([False, True])}
-BOX = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
-
-
 def test_counted_observations_begin_from_zero():
-    batch = batch_of(Strange(ENDED, {'final_obs': [None, np.int64(6)]}))
+    values = {
+        'first': np.array([4, 6]),
+        'observ': np.array([5, 4]),
+        'terminated': np.array([False, True]),
+    }
+    info = {'final_obs': [None, np.int64(6)]}
+    space = gym.spaces.Discrete(3, start=4)
+    batch = batch_of(FixedVector(values, info, observs=space))
     np.testing.assert_array_equal(batch.reset(), [0, 2])
     reply = step(batch)
     np.testing.assert_array_equal(reply['observ'], [1, 0])
     np.testing.assert_array_equal(reply['next_observ'], [1, 2])
-
-
-@pytest.mark.parametrize(
-    'results, info, observs, message',
-    [
-        ({'observ': np.array([5, 7])}, {}, None, r'ent 4, one.*is 7, which is'),
-        ({'observ': np.array([5])}, {}, None, 'Environment 4, one of'),
-        ({'observ': np.zeros((2, 1))}, {}, None, 'Environment 3, one of'),
-        ({'reward': np.zeros((2, 1))}, {}, None, r'3 to 4 broke.*\(2, 1\)'),
-        ({'terminated': np.zeros(2)}, {}, None, 'flags of shape.*float64'),
-        ({'reward': np.array([0, np.nan])}, {}, None, 'Environment 4 ret.*rew'),
-        (
-            {'observ': np.array([[1.0], [np.inf]]), 'first': np.zeros((2, 1))},
-            {},
-            BOX,
-            'Environment 4 returned an observation with',
-        ),
-        ({'first': np.array([4, 3])}, {}, None, 'Environment 4, one.*reset'),
-        ({'first': np.array([[np.nan], [1]])}, {}, BOX, '3 returned a first'),
-        (ENDED, {}, None, "environment 4, but its info has no 'final_obs'"),
-        (ENDED, {'final_obs': [None, None]}, None, 'Environment 4, one of'),
-        (ENDED, {'final_obs': [None, 9]}, None, 'Environment 4, one of.* 9'),
-        (ENDED, {'final_obs': [None]}, None, 'Environment 4, one of'),
-    ],
-)
-def test_what_is_no_value_is_refused(results, info, observs, message):
-    batch = batch_of(Strange(results, info, observs), first=3)
-    with pytest.raises(errors.EnvError, match=message):
-        batch.reset()
-        step(batch)
-
-
-@pytest.mark.parametrize(
-    'settings, message',
-    [
-        ({'observs': gym.spaces.Text(3)}, 'Text.*not supported'),
-        ({'actions': gym.spaces.Dict(x=BOX)}, 'action space Dict.*not supp'),
-    ],
-)
-def test_spaces_that_are_not_supported(settings, message):
-    with pytest.raises(errors.EnvError, match=message):
-        VectorSlice(lambda: Strange(**settings))
-
-
-def fail():
-    raise ArithmeticError('It broke.')
-
-
-def test_errors_of_the_vector_are_told_of(monkeypatch):
-    with pytest.raises(errors.EnvError, match='vector.*constructed:\n.*'):
-        VectorSlice(fail)
-    vector = MockVector([[1]], SAME)
-    batch = batch_of(vector, first=2)
-    for name in ('reset', 'step', 'close'):
-        with monkeypatch.context() as patch:
-            patch.setattr(vector, name, lambda *_, **__: fail())
-            with pytest.raises(
-                errors.EnvError, match='2 to 2 raised.*'
-            ) as info:
-                if name == 'step':
-                    step(batch)
-                else:
-                    getattr(batch, name)()
-        assert f'in {name}' in str(info.value) and 'It broke' in str(info.value)
-
-
-@pytest.mark.parametrize('mode', [SAME, SAME.value, SAME.name])
-def test_modes_may_be_told_as_texts(mode):
-    vector = MockVector(LENGTHS, SAME)
-    vector.metadata = {'autoreset_mode': mode}
-    assert table(batch_of(vector), 5) == WITHIN
-
-
-def test_unknown_mode_is_refused():
-    vector = MockVector(LENGTHS, SAME)
-    vector.metadata = {'autoreset_mode': 'sometimes'}
-    with pytest.raises(errors.EnvError, match="'sometimes'"):
-        VectorSlice(lambda: vector)
 
 
 def test_mode_that_is_not_told_is_that_of_gymnasium():
@@ -371,25 +283,35 @@ def test_wrong_mode_is_found_out(mode, lengths, message):
 
 def test_step_after_the_end_that_has_a_reward_is_refused():
     """As of a vector that resets in the same step and says otherwise."""
-    vector = Strange({**ENDED, 'reward': np.array([1.0, 2.0])})
+    vector = FixedVector(
+        {
+            'terminated': np.array([False, True]),
+            'reward': np.array([1.0, 2.0]),
+        }
+    )
     vector.metadata = {'autoreset_mode': NEXT}
     batch = batch_of(vector)
     batch.reset()
     step(batch)
     with pytest.raises(errors.EnvError, match='Environment 1 returned a rew'):
         step(batch)
+    vector._results['terminated'] = np.ones(2, bool)
+    batch = batch_of(vector)
+    batch.reset()
+    # Where all end, the step after it is taken at once.
+    with pytest.raises(errors.EnvError, match='Environment 0 returned a rew'):
+        step(batch)
 
 
-def test_modes_are_told_apart_where_vectors_share_their_metadata(monkeypatch):
-    """As those of ale-py do, which write to the metadata of all vectors."""
-    shared = gym.vector.VectorEnv.metadata
-    monkeypatch.setitem(shared, 'autoreset_mode', SAME)
-    vector = MockVector(LENGTHS, NEXT)
-    vector.metadata = shared
-    found = VectorSlice(lambda: vector)
-    assert found.assumed and found.mode is NEXT
-    vector.autoreset_mode = SAME
-    assert VectorSlice(lambda: vector).mode is SAME
+def test_last_observations_are_no_sign_where_the_mode_is_told():
+    vector = FixedVector(
+        {'terminated': np.array([False, True])},
+        {'final_obs': np.zeros((2, 1))},
+    )
+    vector.metadata = {'autoreset_mode': NEXT}
+    batch = batch_of(vector)
+    batch.reset()
+    assert step(batch)['terminated'].tolist() == [False, True]
 
 
 @pytest.mark.parametrize('mode', [SAME, DISABLED])
@@ -429,34 +351,3 @@ def test_members_of_all_kinds_make_one_batch():
     np.testing.assert_array_equal(observ[:2], observ[2:])
     assert len(batch) == 4
     assert batch[3].call('get_wrapper_attr', 'kinematics_integrator') == 'euler'
-
-
-def test_attributes_and_frames_of_environments():
-    class Seen(MockVector):
-        render_mode = 'rgb_array'
-
-        def render(self):
-            return tuple(np.full((4, 6, 3), i, np.uint8) for i in range(2))
-
-    batch = batch_of(Seen(LENGTHS, SAME))
-    assert [frame[0, 0, 0] for frame in batch.call('render')] == [0, 1]
-    assert batch.metadata == {'autoreset_mode': SAME}
-    with pytest.raises(errors.EnvError, match='no single env.*close'):
-        batch[1].call('close')
-    with pytest.raises(errors.EnvError, match='raised an error in no_such'):
-        batch[1].call('no_such')
-
-
-def test_frames_are_what_is_seen_where_nothing_is_rendered():
-    images = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
-    stacks = np.zeros((2, 4, 84, 84), np.uint8)
-    stacks[1, 3, 2, 5] = 9
-    batch = batch_of(Strange({'first': stacks}, observs=images))
-    batch.reset()
-    frame = batch[1].call('render')
-    assert frame.shape == (336, 336, 3) and frame.dtype == np.uint8
-    assert (frame[8:12, 20:24] == 9).all() and frame.sum() == 9 * 16 * 3
-    blind = batch_of(MockVector(LENGTHS, SAME))
-    blind.reset()
-    with pytest.raises(errors.EnvError, match='renders no frames'):
-        blind[0].call('render')

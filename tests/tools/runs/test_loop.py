@@ -41,6 +41,8 @@ class Timeline:
         self.calls = []
         self.reports = []
         self.saved = []
+        self.held = []
+        self.best = math.inf
         self.logged = []
         self.step = tf.Variable(step, dtype=tf.int64)
         self.loop = Loop(self.step, records=self)
@@ -72,9 +74,19 @@ class Timeline:
         self.calls[-1] += 'l'
         self.logged.append((phase, step))
 
-    def save(self, step):
+    def is_better(self, score):
+        return score > self.best
+
+    def hold(self, step, score):
+        self.calls[-1] += 'h'
+        self.held.append((step, score))
+        self.best = score
+
+    def save(self, step, score=None):
         self.calls[-1] += 'c'
         self.saved.append(step)
+        if score is not None:
+            self.best = max(self.best, score)
 
     def run(self, max_step):
         """The timeline until a step over all phases."""
@@ -154,7 +166,9 @@ def test_everything_is_dated_by_the_clock():
     seen = []
     timeline = Timeline()
     timeline.loop = Loop(
-        timeline.step, timeline, lambda *position: seen.append(position)
+        timeline.step,
+        timeline,
+        lambda phase, step, _: seen.append((phase, step)),
     )
     timeline.add('train', 2, 4, report_every=4, log_every=4)
     timeline.add('eval', 3, 3, report_every=3, log_every=3, checkpoint_every=3)
@@ -347,6 +361,41 @@ def test_what_takes_long_is_left_out_where_steps_are_fast():
     timeline.save = lambda *args: [time.sleep(0.1), save(*args)]
     # The first time is not counted, the second is followed by ten seconds.
     assert timeline.run(5) == 'tlrc tlrc tr tr tr'
+
+
+def test_better_score_than_any_before_is_saved_though_nothing_is_due():
+    timeline = Timeline().add('train', 1, 2, report_every=2)
+    results = [told([score]) for score in (3, 5, 5, 4, 6, 2)]
+    periods = {'report_every': 1, 'checkpoint_every': 4}
+    timeline.add('eval', 1, 1, results, **periods).best = -math.inf
+    assert timeline.run(18) == (
+        't tr erc t tr erc t tr er t tr erc t tr erc t tr er'
+    )
+    assert timeline.saved == [2, 4, 8, 10]
+
+
+def test_better_score_is_held_where_saving_is_left_out():
+    timeline = Timeline()
+    timeline.loop = Loop(timeline.step, records=timeline, share=0.01)
+    results = [told([score]) for score in (3, 2, 1, 3, 4)]
+    periods = {'report_every': 1, 'checkpoint_every': 1}
+    timeline.add('eval', 1, 1, results, **periods).best = -math.inf
+    save = timeline.save
+    timeline.save = lambda *args: [time.sleep(0.1), save(*args)]
+    assert timeline.run(5) == 'erc erc er er erh'
+    assert timeline.held == [(5, 4.0)]
+
+
+def test_score_is_told_of_what_is_saved_right_after_it_alone():
+    timeline, scores = Timeline(), []
+    timeline.save = lambda step, score=None: scores.append(score)
+    timeline.add('train', 1, 1, report_every=1)
+    results = [told([3]), NOTHING]
+    timeline.add('eval', 1, 1, results, report_every=1, checkpoint_every=1)
+    for _ in timeline.loop.run(timeline, 4):
+        timeline.loop.save(timeline)
+    assert scores[:4] == [None, 3.0, 3.0, None]
+    assert all(map(math.isnan, scores[4:])) and len(scores) == 6
 
 
 @pytest.mark.parametrize('steps, batch_size', [(5, 2), (0, 2), (1, 2), (-2, 2)])

@@ -1,0 +1,66 @@
+"""Native environments that are stepped from Python, as a `BatchEnv` is."""
+
+from typing import Any
+
+import numpy as np
+
+from agents.environments.native_batch_env import NativeBatchEnv
+from agents.tools import nested
+from agents.tools.graph.backend import tf
+
+
+class NativeSteps:
+    """Steps a batch of native environments outside of any program.
+
+    Where episodes are played once, to compile a program of them would take
+    longer than to play them.
+
+    Attributes:
+        lost: Where the last step was lost, which is nowhere.
+
+    Args:
+        batch_env: The environments.
+    """
+
+    def __init__(self, batch_env: NativeBatchEnv):
+        self._batch_env = batch_env
+        self.observation_space = batch_env.observation_space
+        self.action_space = batch_env.action_space
+        self.lost = np.zeros(len(batch_env), bool)
+
+    def __len__(self) -> int:
+        return len(self._batch_env)
+
+    def reset(self) -> Any:
+        """Begin new episodes; returns the observations."""
+        self._batch_env.reset()
+        return self._arrays(self._batch_env.observ)
+
+    def step(self, actions: np.ndarray) -> tuple:
+        """Step all environments, and reset those that end; see `BatchEnv`."""
+        failure = self._batch_env.failure()
+        if failure is not None:
+            raise failure
+        return self._arrays(self._step(tf.constant(actions)))
+
+    def cancel(self) -> None:
+        """Make the next step raise `Cancelled`."""
+        self._batch_env.cancel()
+
+    def close(self) -> None:
+        self._batch_env.close()
+
+    @tf.function(autograph=False)
+    def _step(self, actions: tf.Tensor) -> tuple:
+        self._batch_env.step(actions)
+        outcome = self._batch_env.transition
+        return (
+            self._batch_env.observ,
+            outcome.reward,
+            outcome.terminated,
+            outcome.truncated,
+            outcome.next_observ,
+        )
+
+    def _arrays(self, nest: Any) -> Any:
+        return nested.map(np.asarray, nest)

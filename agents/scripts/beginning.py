@@ -1,0 +1,240 @@
+"""A new run that begins from what another one has learnt."""
+
+import os
+import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agents.scripts import config_file, plain_yaml, utility
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import checkpoints
+from agents.tools.world import World
+
+# The names in a checkpoint of what can be taken, and what that is.
+POLICY = 'policy'
+VALUE = 'value'
+SEEN, REWARDS = 'statistics of observations', 'statistics of rewards'
+PARTS = {
+    POLICY: 'policy/(?:network|encoder)/',
+    SEEN: 'policy/normalizer/',
+    VALUE: 'algo/(?:algorithm/)*(?:critic|collector/predictor)/network/',
+    REWARDS: 'algo/(?:algorithm/)*reward_normalizer/statistics/',
+}
+
+# Settings that say what rewards are, and so what the value is of.
+UNITS = 'rewards', 'normalize_reward'
+
+# Those by which networks of the same sizes compute the same.
+SETTINGS = (*config_file.NETWORK_SIZES, 'activation')
+
+
+class Source(NamedTuple):
+    """What a run begins from.
+
+    Attributes:
+        directory: Directory of the other run.
+        step: Training step of its checkpoint.
+        name: What to write down and to tell: the directory as it was given,
+            and the step.
+        parts: What is taken, in words.
+    """
+
+    directory: pathlib.Path
+    step: int
+    name: str
+    parts: Sequence[str]
+
+
+def find(config: AttrDict, say: Callable[[str], None]) -> Source | None:
+    """Find what a run is to begin from, and refuse what does not fit.
+
+    Without TensorFlow and before there is anything else.
+
+    Args:
+        config: Settings of the new run.
+        say: Told of checkpoints that are damaged and passed over.
+    """
+    if config.begin_from is None:
+        return None
+    given, checkpoint = split(config.begin_from)
+    directory = pathlib.Path(given).absolute()
+    saved = config_file.load_config(directory)
+    for key in SETTINGS:
+        old, new = config_file.compare(saved, config, key)
+        if old != new:
+            raise errors.ConfigError(
+                f'{given} has learnt with {key}={old}, so that a run with '
+                f'{key}={new} cannot begin from it. Choose {key}={old}, or do '
+                'not begin from it.'
+            )
+    step = utility.find_checkpoint(directory, checkpoint, say)
+    step = _find_whole(directory, step, say)
+    alike = all(saved.get(key) == config[key] for key in UNITS)
+    parts = [POLICY, VALUE, SEEN, REWARDS] if alike else [POLICY, SEEN]
+    return Source(directory, step, f'{given}@{step}', parts)
+
+
+def split(text: str) -> tuple[str, int | str | None]:
+    """The directory and the checkpoint that a setting `begin_from` names."""
+    match = re.fullmatch(
+        f'(.+)@({checkpoints.BEST}|[0-9]{{1,18}})', text, re.DOTALL
+    )
+    if not match or os.path.lexists(text):
+        return text, None
+    best = match[2] == checkpoints.BEST
+    return match[1], checkpoints.BEST if best else int(match[2])
+
+
+def go_on(config: AttrDict, logdir: pathlib.Path) -> AttrDict:
+    """The settings of a run that has learnt already, and may have begun so.
+
+    What it has begun from stays written down.
+    """
+    before = config_file.load_config(logdir).get('begin_from')
+    given = config.begin_from
+    if given is not None and (
+        before is None or split(given)[0] != split(str(before))[0]
+    ):
+        raise errors.ConfigError(
+            f'{logdir} has learnt already, so that it cannot begin from '
+            f'{given}. Leave that out to go on with it, or begin a new run.'
+        )
+    return config.copy(begin_from=before)
+
+
+def take(
+    source: Source | None,
+    graph: utility.SimulationGraph,
+    config: AttrDict,
+    ranks: World,
+    say: Callable[[str, str], None],
+) -> None:
+    """Set what has been learnt to that of another run.
+
+    Args:
+        source: What to begin from; the first rank alone knows.
+        graph: What learns, on all ranks.
+        config: Settings.
+        ranks: All ranks.
+        say: Where to tell what is taken.
+    """
+    taken: list[str] = []
+    if source is not None:
+        pairs = _match(source, graph.variables, config)
+        saver = utility.define_saver(pairs, source.directory, partial=True)
+        saver.restore(source.step)
+        names = {id(variable): name for name, variable in pairs.items()}
+        parts = {_part(name) for name in names.values()}
+        mine = {id(each): name for name, each in graph.variables.items()}
+        taken = [mine[key] for key in names]
+        _tell(source, parts, say)
+    _share(ranks.share(taken), graph.variables, ranks)
+
+
+def _find_whole(
+    directory: pathlib.Path, step: int | None, say: Callable[[str], None]
+) -> int:
+    """The step of a checkpoint that is whole, by default of the last."""
+    home = directory / utility.CHECKPOINTS
+    steps = checkpoints.steps(home)
+    if not steps or step not in (None, *steps):
+        raise errors.ConfigError(
+            f'There is no checkpoint{"" if step is None else f" {step}"} in '
+            f'{home}; there are {", ".join(map(str, steps)) or "none"}.'
+        )
+    candidates = steps if step is None else [step]
+    for number in reversed(candidates):
+        try:
+            checkpoints.verify(checkpoints.path_of(home, number))
+            return number
+        except errors.UserError as error:
+            if number == candidates[0]:
+                raise
+            say(f'{error} Falling back to the one before.')
+    raise AssertionError('There is one at least.')
+
+
+def _match(
+    source: Source, variables: Mapping[str, Any], config: AttrDict
+) -> dict[str, Any]:
+    """The variables to be set, by the names that the other run has for them.
+
+    A value that one of both lacks is left out.
+    """
+    from agents.tools.runs import bundle
+
+    home = source.directory / utility.CHECKPOINTS
+    prefix = checkpoints.path_of(home, source.step) / checkpoints.BUNDLE
+    stored = _by_part(bundle.variables(prefix))
+    mine = _by_part(variables)
+    pairs = {}
+    for part in source.parts:
+        old, new = stored[part], mine[part]
+        if part not in (POLICY, SEEN) and not (old and new):
+            continue
+        kinds = [
+            {key: list(each.shape) for key, (_, each) in found.items()}
+            for found in (old, new)
+        ]
+        if kinds[0] != kinds[1]:
+            raise _misfit(source, part, config)
+        pairs.update({old[key][0]: new[key][1] for key in old})
+    return pairs
+
+
+def _by_part(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Variables and their names, by parts and what is left of the names."""
+    found: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
+    for name, variable in variables.items():
+        part = _part(name)
+        if part is not None:
+            rest = re.sub(PARTS[part], '', name, count=1)
+            kind = 'encoder/' if '/encoder/' in name else ''
+            found[part][kind + rest] = name, variable
+    return found
+
+
+def _part(name: str) -> str | None:
+    matching = (p for p, pattern in PARTS.items() if re.match(pattern, name))
+    return next(matching, None)
+
+
+def _misfit(source: Source, part: str, config: AttrDict) -> errors.ConfigError:
+    """Make the error of what settings alone did not tell."""
+    key = 'network' if callable(config.network) else 'shared_encoder'
+    value = plain_yaml.simplify(config.get(key))
+    return errors.ConfigError(
+        f'The {part} of {source.name} has other weights than that of a run '
+        f'with {key}={value} and algorithm={config.algorithm}, which cannot '
+        f'begin from it. Choose {key} as it was there.'
+    )
+
+
+def _tell(
+    source: Source, parts: set[str | None], say: Callable[[str, str], None]
+) -> None:
+    directory, _, step = source.name.rpartition('@')
+    listed = [part for part in PARTS if part in parts]
+    say('begin', f'from {directory} at step {int(step):,}: {", ".join(listed)}')
+    lacking = [part for part in PARTS if part not in parts]
+    rest = [*lacking, 'optimizer, schedule and step']
+    say('', f'{", ".join(rest)} begin anew')
+
+
+def _share(
+    taken: Sequence[str], variables: Mapping[str, Any], ranks: World
+) -> None:
+    """Let all ranks have of the first what they have as well."""
+    if ranks.size == 1:
+        return
+    from agents.tools.graph import mpi
+
+    every = ranks.gather([name for name in taken if name in variables])
+    common = sorted(set.intersection(*map(set, every)))
+    read = [variables[name].read_value() for name in common]
+    for name, value in zip(
+        common, mpi.define(ranks).broadcast(read), strict=True
+    ):
+        variables[name].assign(value)

@@ -1,0 +1,135 @@
+"""Calls the callbacks of a training and does as they say."""
+
+import math
+import numbers
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agents.scripts import config_names, env_setup, kinds
+from agents.tools import errors
+from agents.tools.world import ALONE, World
+
+if TYPE_CHECKING:  # It imports TensorFlow.
+    from agents.tools.runs.loop import Report
+
+EXPECTED = 'numbers by name, False to stop, or nothing'
+
+
+def find(callbacks: Sequence[Any]) -> list[Callable[['Report'], Any]]:
+    """Find those of callbacks that are named, as file.py:function."""
+    kind = kinds.CALLBACKS
+    if not kind.allows(callbacks):
+        raise errors.ConfigError(
+            f'Callbacks have to be {kind.describe()}, not {callbacks!r}.'
+        )
+    return [
+        each
+        if callable(each)
+        else config_names.find_in_file(*each.rsplit(':', 1))
+        for each in callbacks
+    ]
+
+
+class Calling:
+    """Calls functions of a user's with every report.
+
+    Attributes:
+        stopped_by: The name of the one that has asked to stop, if any.
+        failure: The error that one has raised, or on other ranks another.
+
+    Args:
+        functions: The functions, see `agents.scripts.callbacks`.
+        ranks: Those that do as the first of them is told.
+    """
+
+    def __init__(
+        self,
+        functions: Sequence[Callable[['Report'], Any]],
+        ranks: World = ALONE,
+    ):
+        self.stopped_by: str | None = None
+        self.failure: Exception | None = None
+        self._functions = list(functions)
+        self._ranks = ranks
+
+    def complete(self, report: 'Report') -> 'Report':
+        """Call all with a report; returns it with the numbers they return."""
+        if not self._functions:
+            return report
+        found: dict[str, float] = {}
+        if self._ranks.is_first:
+            found = self._call_all(report)
+        failed = self.failure is not None
+        found, self.stopped_by, failed = self._ranks.share(
+            [found, self.stopped_by, failed]
+        )
+        if failed and not self.failure:
+            self.failure = errors.ElsewhereError(
+                'A callback of the first rank has raised an error.'
+            )
+        return report._replace(metrics={**report.metrics, **found})
+
+    def _call_all(self, report: 'Report') -> dict[str, float]:
+        found: dict[str, float] = {}
+        for function in self._functions:
+            try:
+                answer = function(report)
+                if isinstance(answer, Mapping):
+                    taken = {*report._fields, *report.metrics, *found}
+                    found.update(_numbers(function, answer, taken))
+                elif not _is_verdict(answer):
+                    raise _refuse(function, f'returned {answer!r}')
+                elif answer is not None and not answer:
+                    self.stopped_by = env_setup.name_of(function)
+            except Exception as error:
+                self.failure = error
+                break
+        return found
+
+
+def _is_verdict(answer: Any) -> bool:
+    """Whether it is None, True or False."""
+    return answer is None or isinstance(answer, (bool, np.bool_))
+
+
+def _numbers(
+    function: Callable, answer: Mapping[str, Any], taken: set[str]
+) -> dict[str, float]:
+    """Check the numbers that a function returns."""
+    for name, value in answer.items():
+        if not re.fullmatch(kinds.COLUMNS.pattern, str(name)):
+            raise _refuse(
+                function,
+                f'named a number {name!r}, which has to be '
+                f'{kinds.COLUMNS.name}',
+            )
+        if name in taken:
+            raise _refuse(
+                function, f'named a number {name!r}, which is there already'
+            )
+        if not _is_number(value):
+            raise _refuse(function, f'returned {value!r} as {name!r}')
+    return {str(name): _finite(value) for name, value in answer.items()}
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is one, an array or a tensor of a single one included."""
+    return isinstance(value, numbers.Real) or (
+        hasattr(value, 'shape') and tuple(value.shape) == ()
+    )
+
+
+def _finite(value: Any) -> float:
+    """A number that tables and curves can have; NaN is that there is none."""
+    number = float(value)
+    return number if math.isfinite(number) else math.nan
+
+
+def _refuse(function: Callable, problem: str) -> errors.ConfigError:
+    return errors.ConfigError(
+        f'The callback {env_setup.name_of(function)} {problem}. A callback '
+        f'returns {EXPECTED}.'
+    )

@@ -1,0 +1,343 @@
+"""The look of our plots: lines with bands, called by name where they end."""
+
+import dataclasses
+import io
+import math
+import pathlib
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agents.tools import errors
+from agents.tools.runs import files
+
+FORMATS = '.png', '.svg'
+SIZE = 7.0, 4.0
+DPI = 150
+
+# Lines beyond these, or names longer than that, are told below the axes.
+MOST_NAMES = 8
+LONGEST_NAME = 26
+
+# Lines of a group in several phases differ by how they are drawn, and so do
+# those for which there are no colors left.
+STYLES = '-', (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5))
+
+# Numbers from here on have no letters.
+BEYOND = 1e12
+
+# Units of time, and from how many seconds on they are used.
+TIMES = (('hours', 3600, 7200), ('minutes', 60, 300), ('seconds', 1, 0))
+
+
+class Theme(NamedTuple):
+    """Colors; those of lines can be told apart without seeing red or green."""
+
+    ground: str
+    ink: str
+    pale: str
+    grid: str
+    lines: tuple[str, ...]
+
+
+# Lines after Okabe and Ito 2008, Color Universal Design, lighter on dark.
+THEMES: Mapping[str, Theme] = {
+    'light': Theme(
+        '#ffffff',
+        '#1f2328',
+        '#636c76',
+        '#e6e8eb',
+        ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#56b4e9', '#e69f00'),
+    ),
+    'dark': Theme(
+        '#0d1117',
+        '#e6edf3',
+        '#9198a1',
+        '#262c36',
+        ('#58a6e8', '#f0883e', '#2fbf91', '#dd92bd', '#a5d8ff', '#f0c419'),
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line and the band around it.
+
+    Attributes:
+        name: What it is called, if it has to be said.
+        places: Steps or seconds.
+        values: Its heights.
+        low: Lower edge of the band, NaN where there is none.
+        high: Upper edge of the band.
+        color: Number of its color.
+        style: Number of its style.
+    """
+
+    name: str
+    places: np.ndarray
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    color: int = 0
+    style: int = 0
+
+
+def draw(
+    lines: Sequence[Line],
+    title: str = '',
+    subtitle: str = '',
+    axis: str = 'steps',
+    theme: str = 'light',
+) -> Any:
+    """Draw lines; returns a figure of matplotlib.
+
+    All texts are shown as they are, as some may be a stranger's.
+
+    Args:
+        lines: The lines.
+        title: What it shows.
+        subtitle: What lines and bands are.
+        axis: What is below, `steps` or `seconds`.
+        theme: Name of the colors.
+    """
+    from matplotlib.figure import Figure
+
+    colors = THEMES[theme]
+    figure = Figure(
+        figsize=SIZE, dpi=DPI, layout='constrained', facecolor=colors.ground
+    )
+    axes = figure.subplots()
+    unit, scale = _unit(axis, lines)
+    for line in lines:
+        _draw_line(axes, line, scale, colors)
+    _dress(axes, colors, unit)
+    _head(axes, title, subtitle, colors)
+    named = [line for line in lines if line.name and len(line.places)]
+    if named:
+        longest = max(len(line.name) for line in named)
+        if len(named) > MOST_NAMES or longest > LONGEST_NAME:
+            _list_names(figure, axes, named, colors)
+        else:
+            _name_ends(axes, named, scale, colors)
+    return figure
+
+
+def save(figure: Any, file: pathlib.Path) -> None:
+    """Write a figure to a file, in the format that its name tells."""
+    files.write(file, encode(figure, file.suffix.lower()[1:]))
+
+
+def encode(figure: Any, format: str) -> bytes:
+    """The contents of a file; the same figure makes the same."""
+    import matplotlib
+
+    image = io.BytesIO()
+    # Dates and numbers by chance would make it another file each time.
+    metadata = {'png': {'Software': None}, 'svg': {'Date': None}}[format]
+    with (
+        matplotlib.rc_context({'svg.hashsalt': 'agents'}),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter('ignore')  # Such as of letters no font has.
+        figure.savefig(image, format=format, dpi=DPI, metadata=metadata)
+    return image.getvalue()
+
+
+def require_format(file: pathlib.Path) -> None:
+    """Refuse a file whose name tells no format."""
+    if file.suffix.lower() not in FORMATS:
+        raise errors.ConfigError(
+            f'{file} has to end with {" or ".join(FORMATS)}, which tells the '
+            'format.'
+        )
+
+
+def short_number(value: float) -> str:
+    """A number in few digits: 950, 20k, 1.5M."""
+    if abs(value) >= BEYOND:
+        return f'{value:.3g}'.replace('-', '−')
+    letter, size = '', 1.0
+    for larger, than in (('k', 1e3), ('M', 1e6), ('G', 1e9)):
+        # Rounded first, so that 999,999.9 is no 1000k.
+        if abs(float(f'{value:.4g}')) >= than:
+            letter, size = larger, than
+    return f'{value / size:.4g}{letter}'.replace('-', '−')
+
+
+def _unit(axis: str, lines: Sequence[Line]) -> tuple[str, float]:
+    """What the axis below counts, and how much of it is one."""
+    if axis == 'steps':
+        return 'training steps', 1.0
+    longest = max((max(each.places, default=0) for each in lines), default=0)
+    return next((unit, size) for unit, size, least in TIMES if longest >= least)
+
+
+def _draw_line(axes: Any, line: Line, scale: float, colors: Theme) -> None:
+    color, style = _look(line, colors)
+    places = line.places / scale
+    axes.fill_between(
+        places, line.low, line.high, color=color, alpha=0.18, linewidth=0
+    )
+    axes.plot(
+        places,
+        line.values,
+        color=color,
+        linewidth=1.8,
+        linestyle=style,
+        # A single point would be no line.
+        marker='o' if len(places) == 1 else '',
+        solid_capstyle='round',
+    )
+
+
+def _look(line: Line, colors: Theme) -> tuple[str, Any]:
+    """The color and the style of a line."""
+    again, color = divmod(line.color, len(colors.lines))
+    return colors.lines[color], STYLES[(line.style + again) % len(STYLES)]
+
+
+def _dress(axes: Any, colors: Theme, unit: str) -> None:
+    """What is around the lines."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.set_facecolor(colors.ground)
+    axes.set_xlabel(unit, color=colors.pale)
+    axes.set_ylabel('score', color=colors.pale)
+    axes.spines[['top', 'right', 'left']].set_visible(False)
+    axes.spines['bottom'].set_color(colors.pale)
+    axes.grid(axis='y', color=colors.grid, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis='both', colors=colors.pale, labelsize=9, length=0)
+    axes.tick_params(axis='x', length=3)
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    numbers = FuncFormatter(lambda value, _: short_number(value))
+    axes.xaxis.set_major_formatter(numbers)
+    axes.yaxis.set_major_formatter(numbers)
+    axes.margins(x=0.01)
+    axes.set_xlim(left=0)
+
+
+def _head(axes: Any, title: str, subtitle: str, colors: Theme) -> None:
+    lift = 1.0
+    for text, size, weight, color in (
+        (subtitle, 9, 'normal', colors.pale),
+        (title, 12, 'bold', colors.ink),
+    ):
+        if text:
+            axes.annotate(
+                errors.escape(text),
+                (0, 1),
+                (0, 8 * lift),
+                xycoords='axes fraction',
+                textcoords='offset points',
+                fontsize=size,
+                fontweight=weight,
+                color=color,
+                parse_math=False,
+            )
+            lift += 1.9
+
+
+def _name_ends(
+    axes: Any, lines: Sequence[Line], scale: float, colors: Theme
+) -> None:
+    """Write the name of each line at the right, as high as its end."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high)  # Names must not change it any more.
+    heights = [(line.values[-1] - low) / (high - low) for line in lines]
+    for line, height in zip(lines, _spread(heights, 0.075), strict=True):
+        color, _ = _look(line, colors)
+        end = line.places[-1] / scale, line.values[-1]
+        # From the end of the line to its name, which may be elsewhere.
+        axes.annotate(
+            '',
+            end,
+            (1.025, height),
+            xycoords='data',
+            textcoords='axes fraction',
+            arrowprops={
+                'arrowstyle': '-',
+                'color': color,
+                'alpha': 0.6,
+                'linewidth': 1,
+                'shrinkA': 0,
+                'shrinkB': 0,
+            },
+            annotation_clip=False,
+        )
+        axes.plot(*end, marker='o', markersize=4, color=color, clip_on=False)
+        axes.annotate(
+            errors.escape(line.name),
+            (1.03, height),
+            xycoords='axes fraction',
+            color=colors.ink,
+            fontsize=9.5,
+            verticalalignment='center',
+            annotation_clip=False,
+            parse_math=False,
+        )
+
+
+def _spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Move heights apart so that there is a gap between any two.
+
+    Those too close are put around their mean, as often as this makes others
+    too close.
+    """
+    order = np.argsort(heights, kind='stable')
+    clusters = [[float(heights[index])] for index in order]
+    clusters = [_around(each, gap) for each in clusters]
+    index = 0
+    while index + 1 < len(clusters):
+        if clusters[index + 1][0] - clusters[index][-1] < gap - 1e-9:
+            clusters[index] = _around(
+                clusters[index] + clusters.pop(index + 1), gap
+            )
+            index = max(0, index - 1)
+        else:
+            index += 1
+    spread = [height for cluster in clusters for height in cluster]
+    found = [0.0] * len(spread)
+    for place, height in zip(order, spread, strict=True):
+        found[place] = height
+    return found
+
+
+def _around(heights: Sequence[float], gap: float) -> list[float]:
+    """As many heights in equal distances, within the axes if they can be."""
+    span = gap * (len(heights) - 1)
+    first = sum(heights) / len(heights) - span / 2
+    first = max(0.0, min(first, 1.0 - span))
+    return [first + gap * number for number in range(len(heights))]
+
+
+def _list_names(
+    figure: Any, axes: Any, lines: Sequence[Line], colors: Theme
+) -> None:
+    """Write names that are many or long below."""
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for line in lines:
+        color, style = _look(line, colors)
+        handles.append(
+            Line2D([], [], color=color, linestyle=style, linewidth=1.8)
+        )
+    longest = max(len(line.name) for line in lines)
+    columns = 1 if longest > 45 else 2 if longest > LONGEST_NAME else 3
+    rows = math.ceil(len(lines) / columns)
+    figure.set_figheight(SIZE[1] + 0.2 * rows)
+    legend = figure.legend(
+        handles,
+        [errors.escape(line.name) for line in lines],
+        loc='outside lower left',
+        ncols=columns,
+        frameon=False,
+        fontsize=9,
+        labelcolor=colors.ink,
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)

@@ -1,0 +1,353 @@
+"""Plays many episodes of a trained policy and tells how good it is.
+
+agents evaluate --logdir logdir/ant --num_episodes 100
+"""
+
+import argparse
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+if __name__ == '__main__':  # Before what takes long to import.
+    from agents.scripts import interrupts
+
+    interrupts.end_silently()
+
+import numpy as np
+
+from agents.scripts import (
+    config_file,
+    env_setup,
+    experiments,
+    interrupts,
+    options,
+    overrides,
+    playing,
+)
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import files
+
+# What stands for the table where JSON is to be printed.
+STDOUT = '-'
+
+# The interval of the mean: how sure it is, and how often episodes are drawn
+# anew for it.
+CONFIDENCE = 0.95
+RESAMPLES = 2_000
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Evaluation:
+    """Scores of episodes that a policy has played.
+
+        evaluation = agents.evaluate('runs/pendulum', num_episodes=100)
+        print(evaluation)                   # A table.
+        evaluation.mean, evaluation.interval, evaluation.scores[0]
+
+    Attributes:
+        logdir: Directory of the run.
+        checkpoint: Training step that the policy is from.
+        env: Name of the environment.
+        seed: Seed of the episodes and of actions that are sampled.
+        deterministic: Whether actions were the most probable ones.
+        scores: The sum of the rewards of each episode.
+        lengths: How many steps each episode has.
+    """
+
+    logdir: str
+    checkpoint: int
+    env: str
+    seed: int
+    deterministic: bool
+    scores: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes were played."""
+        return len(self.scores)
+
+    @property
+    def mean(self) -> float:
+        """The mean score."""
+        return float(np.mean(self.scores))
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of the scores, as in progress.csv."""
+        return float(np.std(self.scores))
+
+    @property
+    def standard_error(self) -> float:
+        """That of the mean, NaN for a single episode."""
+        if self.episodes < 2:
+            return math.nan
+        return self.std / math.sqrt(self.episodes - 1)
+
+    @functools.cached_property
+    def interval(self) -> tuple[float, float]:
+        """Where the mean score of all episodes is, in 95 of 100 cases.
+
+        By the bootstrap, as scores are often far from normally distributed.
+        """
+        scores = np.array(self.scores)
+        rng = np.random.default_rng(0)  # So that it is always the same.
+        means = [
+            np.mean(rng.choice(scores, len(scores))) for _ in range(RESAMPLES)
+        ]
+        ends = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+        low, high = np.quantile(means, ends)
+        return float(low), float(high)
+
+    @property
+    def min(self) -> float:
+        """The lowest score."""
+        return float(np.min(self.scores))
+
+    @property
+    def median(self) -> float:
+        """The score that half of the episodes exceed."""
+        return float(np.median(self.scores))
+
+    @property
+    def max(self) -> float:
+        """The highest score."""
+        return float(np.max(self.scores))
+
+    @property
+    def mean_length(self) -> float:
+        """The mean number of steps."""
+        return float(np.mean(self.lengths))
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, as the JSON has it."""
+        names = (
+            'episodes', 'mean', 'std', 'standard_error', 'interval', 'min',
+            'median', 'max', 'mean_length',
+        )  # fmt: skip
+        numbers = {name: getattr(self, name) for name in names}
+        *run, scores, lengths = dataclasses.asdict(self).items()
+        return {**dict(run), **numbers, **dict([scores, lengths])}
+
+    def to_json(self) -> str:
+        """JSON of `as_dict`; null for a number that there is not."""
+        lines = [
+            f'  "{name}": {json.dumps(_without_nan(value))}'
+            for name, value in self.as_dict().items()
+        ]
+        return '{\n' + ',\n'.join(lines) + '\n}'
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return (
+            f'<Evaluation of {self.episodes} episodes of {self.env}: score '
+            f'{self.mean:.1f} ± {self.std:.1f}, mean in [{low:.1f}, '
+            f'{high:.1f}], length {self.mean_length:.1f}>'
+        )
+
+    def __str__(self) -> str:
+        mode = 'most probable' if self.deterministic else 'sampled'
+        episodes = 'episode' if self.episodes == 1 else 'episodes'
+        heads = 'mean', 'std', 'min', 'median', 'max'
+        return '\n'.join(
+            [
+                f'run         {self.logdir}',
+                f'checkpoint  step {self.checkpoint:,}',
+                f'played      {self.episodes:,} {episodes} of {self.env}, '
+                f'{mode} actions, seed {self.seed}',
+                '',
+                ' ' * 8 + ''.join(f'{head:>10}' for head in heads),
+                f'{"score":<8}{_format_row(self.scores)}',
+                f'{"length":<8}{_format_row(self.lengths)}',
+                '',
+                f'mean score  {self._describe_mean()}',
+            ]
+        )
+
+    def _describe_mean(self) -> str:
+        """The mean and how sure it is."""
+        if self.episodes == 1:
+            return f'{self.mean:,.1f}'
+        low, high = self.interval
+        return (
+            f'{self.mean:,.1f} ± {self.standard_error:,.1f}, '
+            f'{CONFIDENCE:.0%} interval {low:,.1f} to {high:,.1f}'
+        )
+
+
+def evaluate(
+    logdir: str | pathlib.Path,
+    num_episodes: int = 100,
+    checkpoint: int | str | None = None,
+    config: AttrDict | None = None,
+    deterministic: bool = True,
+    seed: int | None = None,
+    env_processes: bool | None = None,
+    changes: Sequence[str] = (),
+    signals: interrupts.Interrupts | None = None,
+) -> Evaluation:
+    """Play episodes of a run's policy.
+
+        evaluation = agents.evaluate('runs/pendulum', num_episodes=100)
+
+    The same seed gives the same episodes. They differ from those that were
+    played in the training; the first is that which `visualize` films.
+
+    Args:
+        logdir: Directory of the run.
+        num_episodes: How many episodes. As many are played in each of some
+            environments, so that short ones do not count more often.
+        checkpoint: Training step of a checkpoint, by default the last.
+        config: The configuration, where functions of it were not saved.
+        deterministic: Take the most probable actions rather than sample.
+        seed: Seed of the episodes, by default that of the run.
+        env_processes: Whether environments have processes of their own; by
+            default where that is quicker.
+        changes: Texts `key=value` that replace settings.
+        signals: Where signals are heard, by default nowhere.
+    """
+    # Environments may change the working directory.
+    given, logdir = logdir, pathlib.Path(logdir).absolute()
+    if num_episodes < 1:
+        raise errors.ConfigError(f'num_episodes={num_episodes} are none.')
+    if seed is not None:
+        changes = [*changes, f'seed={seed}']
+    config = config_file.restore_config(config, logdir, changes)
+    changed = overrides.apply(config, changes)
+    native = env_setup.is_native(changed)
+    most = playing.MOST_NATIVE_AGENTS if native else playing.MOST_AGENTS
+    with playing.opened(
+        logdir,
+        config,
+        changed,
+        min(num_episodes, most),
+        checkpoint,
+        env_processes,
+        signals,
+    ) as (batch_env, policy):
+        scores, lengths = _play(batch_env, policy, num_episodes, deterministic)
+    return Evaluation(
+        str(given),
+        policy.checkpoint,
+        env_setup.name_of(changed.env),
+        changed.seed,
+        deterministic,
+        scores,
+        lengths,
+    )
+
+
+def _play(
+    batch_env: Any, policy: Any, num_episodes: int, deterministic: bool
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Play episodes; returns their scores and lengths, agent by agent."""
+    score, length = np.zeros(len(batch_env)), np.zeros(len(batch_env), int)
+    ended: list[list[tuple[float, int]]] = [[] for _ in score]
+    for step in playing.play(batch_env, policy, num_episodes, deterministic):
+        score += step.reward
+        length += 1
+        whole = step.done & step.counts & ~step.lost
+        for agent in np.flatnonzero(whole).tolist():
+            ended[agent].append((float(score[agent]), int(length[agent])))
+        over = step.done | step.lost
+        score[over], length[over] = 0, 0
+    scores, lengths = zip(*(each for part in ended for each in part))
+    return scores, lengths
+
+
+def _format_row(numbers: Sequence[float]) -> str:
+    functions = np.mean, np.std, np.min, np.median, np.max
+    return ''.join(f'{function(numbers):>10,.1f}' for function in functions)
+
+
+def _without_nan(value: Any) -> Any:
+    """Replace numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _without_nan(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(part) for part in value]
+    unknown = isinstance(value, float) and not math.isfinite(value)
+    return None if unknown else value
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    given = _parse(arguments)
+
+    def command(signals: interrupts.Interrupts) -> None:
+        file = _find_file(given.json)
+        config = experiments.find_for_run(given.logdir, given.config, given.env)
+        evaluation = evaluate(
+            given.logdir,
+            given.num_episodes,
+            given.checkpoint,
+            config,
+            not given.sample,
+            given.seed,
+            given.env_processes,
+            given.set,
+            signals,
+        )
+        if file is not None:
+            files.write(file, f'{evaluation.to_json()}\n'.encode())
+        if given.json == STDOUT:
+            print(evaluation.to_json())
+        elif not given.quiet:
+            print(evaluation)
+
+    return playing.run(command, given.quiet)
+
+
+def _find_file(name: str | None) -> pathlib.Path | None:
+    """The file to write, before anything is played that it cannot keep."""
+    if name in (None, STDOUT):
+        return None
+    # Environments may change the working directory.
+    file = pathlib.Path(name).absolute()
+    if not file.parent.is_dir():
+        raise errors.ConfigError(f'There is no directory {file.parent}.')
+    return file
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = options.Parser(
+        prog='agents evaluate',
+        description='Play many episodes of a trained policy and tell how good '
+        'it is.',
+        examples=[
+            'agents evaluate --logdir logdir/ant',
+            'agents evaluate --logdir RUN --num_episodes 1000 --sample',
+            'agents evaluate --logdir RUN --checkpoint best --json -',
+        ],
+    )
+    parser.add_run()
+    parser.add_argument(
+        '--num_episodes',
+        type=int,
+        default=100,
+        metavar='N',
+        help='how many episodes (100)',
+    )
+    parser.add_argument(
+        '--json',
+        metavar='FILE',
+        help='write scores and lengths there as well; - prints them instead '
+        'of the table',
+    )
+    parser.add_sample()
+    parser.add_functions()
+    parser.add_set()
+    parser.add_seed()
+    parser.add_env_processes()
+    parser.add_quiet()
+    return parser.parse(arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

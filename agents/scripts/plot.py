@@ -1,0 +1,509 @@
+"""Plots how runs have learnt: one, several, or groups of seeds.
+
+agents plot logdir/ant --outfile curves.png
+agents plot logdir --by learning_rate
+"""
+
+import argparse
+import dataclasses
+import math
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+if __name__ == '__main__':  # Before what takes long to import.
+    from agents.scripts import interrupts
+
+    interrupts.end_silently()
+
+import numpy as np
+
+from agents.scripts import (
+    console,
+    drawing,
+    interrupts,
+    options,
+    playing,
+    run_groups,
+)
+from agents.scripts.run_groups import Group
+from agents.tools import errors, estimates
+from agents.tools.runs import curves
+from agents.tools.runs.curves import Curve
+
+PHASES = {'eval': 'evaluation', 'train': 'training'}
+BOTH = 'both'
+DOTTED = 2
+AXES = 'steps', 'seconds'
+STATISTICS = {
+    'mean': 'mean',
+    'iqm': 'interquartile mean',
+    'median': 'median',
+}
+
+# The table, and what of it is left out first where it is too wide.
+HEAD = 'group', 'runs', 'score', '95% interval', 'best', 'steps', 'time'
+INTERVAL = HEAD.index('95% interval')
+LEAST = 'time', 'best', 'steps'
+SHORTEST_NAME = 12
+
+
+class Summary(NamedTuple):
+    """What a group of runs has come to.
+
+    Attributes:
+        group: What it is called.
+        runs: How many runs.
+        score: Their score where the curve ends, up to where all have it.
+        low: Low end of its 95% interval over runs, NaN for one run.
+        high: High end of it.
+        best: The highest of the curve.
+        steps: Training steps at its end.
+        seconds: Time that these took, the mean over runs.
+    """
+
+    group: str
+    runs: int
+    score: float
+    low: float
+    high: float
+    best: float
+    steps: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Plot:
+    """A plot; as a text, the table of what it ends with.
+
+    Attributes:
+        figure: The figure of matplotlib, to be changed and saved otherwise.
+        summaries: What each group has come to.
+        notes: What is to be said of the runs.
+        file: The file that it was written to, if it was.
+    """
+
+    figure: Any
+    summaries: list[Summary]
+    notes: list[str]
+    file: pathlib.Path | None = None
+
+    def __str__(self) -> str:
+        return '\n'.join(self.lines())
+
+    def lines(self, width: int | None = None) -> Iterator[str]:
+        """The table, in lines that fit a width if they can."""
+        return format_table(self.summaries, width)
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows."""
+        return drawing.encode(self.figure, 'png')
+
+
+class _Band(NamedTuple):
+    """A line and its band."""
+
+    places: np.ndarray
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def plot(
+    runs: str | pathlib.Path | Sequence[str | pathlib.Path],
+    outfile: str | pathlib.Path | None = None,
+    axis: str = 'steps',
+    phase: str = 'eval',
+    by: str = 'config',
+    theme: str = 'light',
+    title: str | None = None,
+    smooth: int = 1,
+    statistic: str = 'mean',
+) -> Plot:
+    """Plot the scores of runs, with those of several seeds taken together.
+
+    Several runs of a group are a line with an interval of 95%, by a bootstrap
+    over the runs. One run is a line with the standard deviation over episodes.
+
+    Args:
+        runs: Directory of a run, or one that holds several, or a list of them.
+        outfile: File to write, which ends with .png or .svg.
+        axis: What is below, `steps` or `seconds`.
+        phase: Whose scores, `eval`, `train` or `both`.
+        by: How runs are put together: by `config`, which is by all settings
+            but the seed, by `run`, by `seed`, or by a setting of any name.
+        theme: `light` or `dark`.
+        title: What is written above, by default what all have in common.
+        smooth: How many reports a moving mean is over.
+        statistic: What is drawn of several runs: their `mean`, interquartile
+            mean (`iqm`) or `median`.
+
+    Returns:
+        The plot, whose text is a table of final scores.
+    """
+    paths = [runs] if isinstance(runs, (str, pathlib.Path)) else runs
+    groups = run_groups.group(run_groups.find(paths), by)
+    return plot_groups(
+        groups, outfile, axis, phase, theme, title, smooth, statistic
+    )
+
+
+def plot_groups(
+    groups: Sequence[Group],
+    outfile: str | pathlib.Path | None = None,
+    axis: str = 'steps',
+    phase: str = 'eval',
+    theme: str = 'light',
+    title: str | None = None,
+    smooth: int = 1,
+    statistic: str = 'mean',
+) -> Plot:
+    """The same for runs that are put together already."""
+    file = None if outfile is None else pathlib.Path(outfile)
+    if file:
+        drawing.require_format(file)
+    for kind, value, choices in (
+        ('axis', axis, AXES),
+        ('phase', phase, (*PHASES, BOTH)),
+        ('theme', theme, drawing.THEMES),
+        ('statistic', statistic, STATISTICS),
+    ):
+        errors.require_known(kind, value, choices)
+    if smooth < 1:
+        raise errors.ConfigError(
+            f'A moving mean over {smooth} reports is none: give 1 or more.'
+        )
+    phases = list(PHASES) if phase == BOTH else [phase]
+    groups, notes = _with_scores(groups, phases[0])
+    summaries = [_summarize(each, phases[0], statistic) for each in groups]
+    notes += _tell_ends(groups, phases[0], summaries)
+    figure = drawing.draw(
+        _draw_groups(groups, phases, axis, smooth, statistic),
+        _common_title(groups) if title is None else title,
+        _explain(groups, phases, smooth, statistic),
+        axis,
+        theme,
+    )
+    if file:
+        drawing.save(figure, file)
+    return Plot(figure, summaries, notes, file)
+
+
+def draw_run(logdir: pathlib.Path, file: pathlib.Path) -> None:
+    """Draw the scores of one run, whatever it has of them, to a file."""
+    run = run_groups.Run(logdir, {})
+    groups = [Group(run.name, [run])]
+    lines = _draw_groups(groups, list(PHASES), 'steps', 1, 'mean')
+    explained = _explain(groups, list(PHASES), 1, 'mean')
+    drawing.save(drawing.draw(lines, run.name, explained), file)
+
+
+def format_table(
+    summaries: Sequence[Summary], width: int | None = None
+) -> Iterator[str]:
+    """Write what groups have come to as a table.
+
+    Where it is too wide, columns that say least are left out, and names are
+    shortened.
+    """
+    rows: list[tuple[str, ...]] = [HEAD, *map(_format_row, summaries)]
+    if not any(row[INTERVAL] for row in rows[1:]):
+        rows = [(*row[:INTERVAL], *row[INTERVAL + 1 :]) for row in rows]
+    widths = _widths(rows)
+    for name in LEAST:
+        if width and sum(widths) + 2 * (len(widths) - 1) > width:
+            column = rows[0].index(name)
+            rows = [(*row[:column], *row[column + 1 :]) for row in rows]
+            widths = _widths(rows)
+    if width:
+        others = sum(widths[1:]) + 2 * len(widths[1:])
+        widths[0] = min(widths[0], max(SHORTEST_NAME, width - others))
+    for name, *cells in rows:
+        shown = errors.shorten(name, widths[0])
+        yield f'{shown:<{widths[0]}}' + ''.join(
+            f'  {cell:>{size}}'
+            for cell, size in zip(cells, widths[1:], strict=True)
+        )
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def _read(group: Group, phase: str) -> list[Curve]:
+    """The curves of a group.
+
+    The one place where results are read.
+    """
+    return [curves.read(run.directory, phase) for run in group.runs]
+
+
+def _with_scores(
+    groups: Sequence[Group], phase: str
+) -> tuple[list[Group], list[str]]:
+    """Leave out runs that have no score, and say so."""
+    kept, notes = [], []
+    for each in groups:
+        runs = []
+        for run, curve in zip(each.runs, _read(each, phase), strict=True):
+            if len(curve.steps):
+                runs.append(run)
+            else:
+                notes.append(f'{run.name} has no score of {PHASES[phase]} yet')
+        if runs:
+            kept.append(Group(each.label, runs))
+    if not kept:
+        raise errors.ConfigError(f'There is nothing to plot: {notes[0]}.')
+    return kept, notes
+
+
+def _draw_groups(
+    groups: Sequence[Group],
+    phases: Sequence[str],
+    axis: str,
+    smooth: int,
+    statistic: str,
+) -> list[drawing.Line]:
+    """The lines of all groups, each of its phases."""
+    lines = []
+    for number, each in enumerate(groups):
+        for index, phase in enumerate(phases):
+            band = _aggregate(each, phase, axis, smooth, statistic)
+            # More bands would hide each other.
+            if index and (len(groups) > 1 or len(each.runs) == 1):
+                none = np.full_like(band.values, math.nan)
+                band = band._replace(low=none, high=none)
+            alone = len(groups) == 1
+            name = '' if alone or index else each.label
+            line = drawing.Line(
+                PHASES[phase] if alone and len(phases) > 1 else name,
+                *band,
+                color=index if alone else number,
+                style=0 if alone else DOTTED * index,
+            )
+            lines.append(line)
+    return lines
+
+
+def _aggregate(
+    group: Group, phase: str, axis: str, smooth: int, statistic: str
+) -> _Band:
+    """The line of a group, and its band."""
+    found = _read(group, phase)
+    scores = [curves.smooth(curve.scores, smooth) for curve in found]
+    if len(found) == 1:
+        (curve,) = found
+        low, high = scores[0] - curve.deviations, scores[0] + curve.deviations
+        return _Band(curve.at(axis), scores[0], low, high)
+    present = [index for index, curve in enumerate(found) if len(curve.steps)]
+    if not present:
+        return _Band(*np.zeros((4, 0)))
+    grid = curves.common_grid([found[index].steps for index in present])
+    if not len(grid):
+        raise errors.ConfigError(
+            f'The runs of {group.label} have no steps in common: one ends '
+            'before another begins. Draw them one by one: --by run.'
+        )
+    tasks: dict[str, list[np.ndarray]] = {}
+    for index in present:
+        task = str(group.runs[index].settings.get('env'))
+        line = np.interp(grid, found[index].steps, scores[index])
+        tasks.setdefault(task, []).append(line)
+    strata = [np.stack(lines, -1) for lines in tasks.values()]
+    function = estimates.STATISTICS[statistic]
+    places = grid
+    if axis == 'seconds':  # The mean of what the runs took until each step.
+        curves_present = [found[index] for index in present]
+        places = curves.mean_seconds(curves_present, grid)
+    low, high = estimates.interval(strata, function)
+    return _Band(places, function(strata), low, high)
+
+
+def _summarize(group: Group, phase: str, statistic: str) -> Summary:
+    band = _aggregate(group, phase, 'steps', 1, statistic)
+    several = len(group.runs) > 1
+    end = band.places[-1]
+    seconds = curves.mean_seconds(_read(group, phase), band.places[-1:])
+    return Summary(
+        group.label,
+        len(group.runs),
+        float(band.values[-1]),
+        float(band.low[-1]) if several else math.nan,
+        float(band.high[-1]) if several else math.nan,
+        float(band.values.max()),
+        int(end),
+        float(seconds[0]),
+    )
+
+
+def _tell_ends(
+    groups: Sequence[Group], phase: str, summaries: Sequence[Summary]
+) -> Iterator[str]:
+    """Say of groups that not all of their runs have come as far."""
+    for each, summary in zip(groups, summaries, strict=True):
+        ends = [curve.steps[-1] for curve in _read(each, phase)]
+        if max(ends) > summary.steps:
+            yield (
+                f'{each.label} is drawn until step {summary.steps:,}, which '
+                f'all {len(ends)} runs have; the longest has {max(ends):,.0f}'
+            )
+
+
+def _common_title(groups: Sequence[Group]) -> str:
+    """What all have in common."""
+    configs = {run.config for each in groups for run in each.runs}
+    if len(groups) == 1 and len(groups[0].runs) == 1:
+        return groups[0].runs[0].name
+    if len(configs) == 1:
+        return configs.pop()
+    envs = {run.settings.get('env') for each in groups for run in each.runs}
+    return str(envs.pop()) if len(envs) == 1 else ''
+
+
+def _explain(
+    groups: Sequence[Group],
+    phases: Sequence[str],
+    smooth: int,
+    statistic: str,
+) -> str:
+    """Say what lines and bands are."""
+    of = f' of {PHASES[phases[0]]}' if len(phases) == 1 else ''
+    counts = sorted({len(each.runs) for each in groups})
+    if counts[-1] == 1:
+        which = f', {PHASES["eval"]}' if len(phases) > 1 else ''
+        text = f'score{of}{which} with its standard deviation over episodes'
+    else:
+        number = ' to '.join(map(str, dict.fromkeys([counts[0], counts[-1]])))
+        text = (
+            f'score{of}, {STATISTICS[statistic]} of {number} '
+            f'{_what_runs_are(groups)} with its 95% interval'
+        )
+    if len(phases) > 1 and len(groups) > 1:
+        text += f', {PHASES[phases[1]]} dotted'
+    if smooth > 1:
+        text += f', moving mean over {smooth} reports'
+    return text[0].upper() + text[1:]
+
+
+def _what_runs_are(groups: Sequence[Group]) -> str:
+    """Seeds, if runs of a group have different ones, else just runs."""
+    different = all(
+        len({run.settings.get('seed') for run in each.runs}) == len(each.runs)
+        for each in groups
+    )
+    return 'seeds' if different else 'runs'
+
+
+def _format_row(row: Summary) -> tuple[str, ...]:
+    interval = ''
+    if not math.isnan(row.low):
+        interval = f'{_format(row.low)} to {_format(row.high)}'
+    return (
+        row.group,
+        str(row.runs),
+        _format(row.score),
+        interval,
+        _format(row.best),
+        f'{row.steps:,}',
+        console.duration(row.seconds),
+    )
+
+
+def _format(score: float) -> str:
+    return f'{score:,.1f}' if abs(score) < 1e6 else f'{score:.4g}'
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    given = _parse(arguments)
+
+    def command(signals: interrupts.Interrupts) -> None:
+        made = plot(
+            given.runs,
+            given.outfile,
+            given.axis,
+            given.phase,
+            given.by,
+            given.theme,
+            given.title,
+            given.smooth,
+            given.statistic,
+        )
+        terminal = console.on_terminal(not given.quiet)
+        for line in made.lines(terminal.width):
+            terminal.print(line)
+        for note in made.notes:
+            terminal.say('note', errors.escape(note))
+        terminal.say('plot', str(made.file))
+
+    return playing.run(command, given.quiet)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = options.Parser(
+        prog='agents plot',
+        description='Plot how runs have learnt. Several seeds of the same '
+        'settings become one line, with an interval of 95% by a bootstrap '
+        'over the seeds; one run has the standard deviation over its episodes.',
+        examples=[
+            'agents plot logdir/20261119T120000-pendulum',
+            'agents plot logdir --outfile curves.svg --theme dark',
+            'agents plot logdir --by learning_rate --statistic iqm',
+        ],
+    )
+    parser.add_argument(
+        'runs',
+        nargs='+',
+        metavar='RUN',
+        help='directory of a run, or one that holds several',
+    )
+    parser.add_argument(
+        '--outfile',
+        default='curves.png',
+        metavar='FILE',
+        help='file to write, .png or .svg (curves.png)',
+    )
+    parser.add_argument(
+        '--axis', choices=AXES, default='steps', help='what is below (steps)'
+    )
+    parser.add_argument(
+        '--phase',
+        choices=[*PHASES, BOTH],
+        default='eval',
+        help='whose scores (eval)',
+    )
+    parser.add_argument(
+        '--by',
+        default='config',
+        metavar='WHAT',
+        help='how runs are put together: by config, which is all settings but '
+        'the seed, by run, by seed, or by a setting (config)',
+    )
+    parser.add_argument(
+        '--theme',
+        choices=list(drawing.THEMES),
+        default='light',
+        help='colors (light)',
+    )
+    parser.add_argument('--title', help='what is written above')
+    parser.add_argument(
+        '--smooth',
+        type=int,
+        default=1,
+        metavar='N',
+        help='draw moving means over N reports (1)',
+    )
+    parser.add_argument(
+        '--statistic',
+        choices=list(STATISTICS),
+        default='mean',
+        help='what is drawn of several runs; iqm is the interquartile mean '
+        '(mean)',
+    )
+    parser.add_quiet()
+    return parser.parse(arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Finds runs in directories and puts together those that are alike."""
+
+import os
+import pathlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agents.scripts import config_file, settings_text
+from agents.scripts.settings import SETTINGS
+from agents.tools import errors
+from agents.tools.runs import progress
+
+# Settings that runs of an experiment may have their own of.
+OWN = {
+    'seed',
+    'num_workers',
+    'worker_timeout',
+    'worker_restarts',
+    'checkpoint_every',
+    'keep_checkpoints',
+    'log_info',
+}
+
+# What else than a setting groups can be made by.
+BY = 'config', 'run', 'seed'
+
+# Names of runs, which may begin with their time and end with their seed.
+NAME = r'(\d{8}T\d{6}-)?(?P<config>.*?)([-_.](seed|s)[-_=]?\d+)?'
+
+# How deep runs may be in a directory that is looked through, and how many.
+DEPTH = 3
+MOST_RUNS = 1000
+
+# How long a label may be.
+MOST_CHARACTERS = 60
+
+
+class Run(NamedTuple):
+    """A run.
+
+    Attributes:
+        directory: Its directory.
+        settings: Its settings, as its file has them, if there is one.
+    """
+
+    directory: pathlib.Path
+    settings: Mapping[str, Any]
+
+    @property
+    def config(self) -> str:
+        """Name without time and seed, as of `<time>-pendulum`, `ant-seed=3`."""
+        match = re.fullmatch(NAME, self.name)
+        return (match and match['config']) or self.name
+
+    @property
+    def name(self) -> str:
+        return self.directory.resolve().name
+
+
+class Group(NamedTuple):
+    """Runs that are alike, and what they are called together."""
+
+    label: str
+    runs: list[Run]
+
+
+def find(paths: Sequence[str | pathlib.Path]) -> list[Run]:
+    """Find runs: each path is that of one, or of a directory that has some."""
+    found: dict[pathlib.Path, Run] = {}
+    for path in map(pathlib.Path, paths):
+        inside = sorted(_find_inside(path, DEPTH))
+        if not inside:
+            raise errors.ConfigError(
+                f'There is no run with results in {path}. Expected the '
+                f'directory of a run, which has a {progress.FILE} after its '
+                'first report, or one that holds such.'
+            )
+        for directory in inside:
+            found.setdefault(directory.resolve(), _read(directory))
+    if len(found) > MOST_RUNS:
+        raise errors.ConfigError(
+            f'There are {len(found):,} runs in there, where at most '
+            f'{MOST_RUNS:,} can be compared. Name fewer.'
+        )
+    return list(found.values())
+
+
+def group(runs: Sequence[Run], by: str = 'config') -> list[Group]:
+    """Put runs together.
+
+    Args:
+        runs: The runs.
+        by: `config` for those that have the same settings but for seeds and
+            what has no influence on results; `run` for each on its own;
+            `seed`; or a setting whose value they share.
+    """
+    if by == 'run':
+        return _label([[run] for run in runs], [run.name for run in runs])
+    if by == 'config':
+        groups = _split(runs, sorted(_differing(runs) - OWN))
+        return _label_configs(groups)
+    if by not in SETTINGS and not any(by in run.settings for run in runs):
+        errors.require_known('setting', by, [*BY, *SETTINGS])
+    groups = _split(runs, [by])
+    return _label(groups, [describe(each[0], [by]) for each in groups])
+
+
+def describe(run: Run, keys: Sequence[str]) -> str:
+    """Some settings of a run, as in `learning_rate=0.001 seed=3`."""
+    return ' '.join(
+        f'{key}={settings_text.format_value(run.settings[key])}'
+        if key in run.settings
+        else f'{key}=?'
+        for key in keys
+    )
+
+
+def _find_inside(path: pathlib.Path, depth: int) -> Iterator[pathlib.Path]:
+    if os.path.lexists(path / progress.FILE):
+        yield path
+    elif depth:
+        try:
+            entries = list(os.scandir(path))
+        except OSError as error:
+            raise errors.ConfigError(
+                f'Cannot look for runs in {path}: {error.strerror}.'
+            ) from error
+        for entry in entries:
+            # A link could lead anywhere, or back.
+            if entry.is_dir(follow_symlinks=False):
+                yield from _find_inside(pathlib.Path(entry.path), depth - 1)
+
+
+def _read(directory: pathlib.Path) -> Run:
+    if not os.path.lexists(directory / config_file.CONFIG_FILE):
+        return Run(directory, {})
+    return Run(directory, config_file.load_config(directory))
+
+
+def _differing(runs: Sequence[Run]) -> set[str]:
+    """Names of settings that not all runs have the same value of."""
+    keys = {key for run in runs for key in run.settings}
+    return {key for key in keys if len({_value(run, key) for run in runs}) > 1}
+
+
+def _value(run: Run, key: str) -> str:
+    return repr(run.settings[key]) if key in run.settings else ''
+
+
+def _split(runs: Sequence[Run], keys: Sequence[str]) -> list[list[Run]]:
+    """Runs with the same values of some settings, in the order they come."""
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        values = tuple(_value(run, key) for key in keys)
+        groups.setdefault(values, []).append(run)
+    return sorted(groups.values(), key=lambda each: _order(each[0], keys))
+
+
+def _order(run: Run, keys: Sequence[str]) -> list[tuple[float, str]]:
+    """Numbers by size, texts by letters."""
+    values = [run.settings.get(key) for key in keys]
+    return [
+        (float(value), '')
+        if isinstance(value, (int, float))
+        else (float('inf'), repr(value))
+        for value in values
+    ]
+
+
+def _label_configs(groups: list[list[Run]]) -> list[Group]:
+    """Call groups by their configs, and by settings where these are equal."""
+    names = [_common_name(runs) for runs in groups]
+    labels = []
+    for runs, name in zip(groups, names, strict=True):
+        rivals = [
+            other[0]
+            for other, called in zip(groups, names, strict=True)
+            if called == name
+        ]
+        keys = sorted(_differing(rivals) - OWN)
+        alone = len({*names}) == 1  # So that the name tells nothing.
+        own = describe(runs[0], keys)
+        labels.append(own if own and alone else f'{name} {own}'.strip())
+    return _label(groups, labels)
+
+
+def _common_name(runs: Sequence[Run]) -> str:
+    """Name of the config of runs, or else what it does."""
+    names = {run.config for run in runs}
+    settings = runs[0].settings
+    if len(names) == 1 or not {'algorithm', 'env'} <= set(settings):
+        return min(names)
+    return f'{settings["algorithm"]} on {settings["env"]}'
+
+
+def _label(groups: list[list[Run]], labels: Sequence[str]) -> list[Group]:
+    """Make labels that can be shown, and told apart."""
+    counts: dict[str, int] = {}
+    made = []
+    for label, runs in zip(labels, groups, strict=True):
+        short = errors.shorten(errors.escape(label), MOST_CHARACTERS)
+        counts[short] = counts.get(short, 0) + 1
+        number = f' ({counts[short]})' if counts[short] > 1 else ''
+        made.append(Group(f'{short}{number}', runs))
+    return made

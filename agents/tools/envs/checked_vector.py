@@ -1,0 +1,264 @@
+"""A vector of environments that returns what Gymnasium says, or an error."""
+
+import contextlib
+import reprlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from agents.tools import choices, errors, spaces
+from agents.tools.envs import vector_masks
+from agents.tools.envs.vector_errors import VectorErrors
+
+# How many values methods return, see `agents.tools.envs.env_slice`.
+VALUES = {'step': 5, 'reset': 2}
+
+# Seeds of vectors count up from one, and some keep them in 32 bits.
+LARGEST_SEED = 2**31 - 1
+
+# How long processes of Gymnasium's may take to complete a step before they are
+# ended anyway.
+CLOSING_SECONDS = 1.0
+
+
+class CheckedVector:
+    """Asks a vector for steps and resets, and refuses what is none.
+
+    Observations are left to whoever writes them somewhere.
+
+    Attributes:
+        env: The vector.
+        mode: How it begins the next episode.
+        assumed: Whether the mode is not told in its metadata, so that it is
+            taken to be the default of Gymnasium.
+        observation_space: Space of the observations of one environment.
+        action_space: Space of the actions of one environment.
+        errors: Makes the errors of this vector.
+
+    Args:
+        constructor: Function that makes the vector.
+        seed: Seed for the first reset, or None.
+        first: Index of the first of its environments within the batch.
+        action_masks: Whether to observe masks of actions, if there are any,
+            see `vector_masks.ObserveMasks`.
+    """
+
+    def __init__(
+        self,
+        constructor: Callable[[], gym.vector.VectorEnv],
+        seed: int | None,
+        first: int,
+        action_masks: bool,
+    ):
+        self.errors = VectorErrors(first)
+        with self.errors.telling('while it was constructed'):
+            self.env = constructor()
+        # What the first reset returned, if it was needed before.
+        self._kept: tuple | None = None
+        # Whether masks that it tells would be ignored unnoticed.
+        self._expects_no_mask = False
+        try:
+            self._look_at()
+            self._seed = seed
+            if seed is not None:
+                self._seed = seed % (LARGEST_SEED - len(self))
+            if action_masks:
+                self._look_for_masks(first)
+        except BaseException:
+            with contextlib.suppress(Exception):  # The first error is told.
+                self.close()
+            raise
+        self._shape = (len(self),)
+        self._action_kind = np.dtype(self.action_space.dtype)
+        self._has_start = bool(np.any(spaces.start(self.action_space)))
+
+    def __len__(self) -> int:
+        return self.errors.count
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it draws no frames."""
+        return self._members is None and self.env.render_mode is None
+
+    def step(self, actions: np.ndarray) -> tuple:
+        """Step all environments; returns what Gymnasium's vectors return.
+
+        Args:
+            actions: Those of all, choices counted from zero.
+        """
+        # A copy, as vectors may keep the actions that they are given.
+        actions = actions.astype(self._action_kind)
+        if self._has_start:
+            actions += spaces.start(self.action_space)
+        try:
+            result = self.env.step(actions)
+        except errors.EnvError as error:
+            raise self.errors.told(error) from None
+        except Exception:
+            doing = f'in step, given the actions {reprlib.repr(actions)}'
+            raise self.errors.raised(doing) from None
+        self._require_values('step', result)
+        observ, reward, terminated, truncated, info = result
+        if not isinstance(info, dict):
+            raise self._broken(f'an info that is {reprlib.repr(info)}, no dict')
+        reward = np.asarray(reward)
+        if reward.shape != self._shape or reward.dtype.kind not in 'fiub':
+            raise self._broken(f'rewards {_describe(reward)}')
+        terminated, truncated = np.asarray(terminated), np.asarray(truncated)
+        for flags in (terminated, truncated):
+            if flags.shape != self._shape or flags.dtype != bool:
+                raise self._broken(f'flags {_describe(flags)}')
+        return observ, reward, terminated, truncated, info
+
+    def require_mask(self, what: str, mask: np.ndarray) -> None:
+        """Refuse what is no mask of the environments.
+
+        Args:
+            what: What it is a mask of.
+            mask: The mask that the vector returned.
+        """
+        if mask.shape != self._shape or mask.dtype != bool:
+            raise self._broken(f'{what} {_describe(mask)}')
+
+    def require_no_late_mask(self, info: dict) -> None:
+        """Refuse a mask in the info of a step where the first reset had none.
+
+        Who tells masks does so after every step, so that it is enough to ask
+        now and then.
+        """
+        if self._expects_no_mask and choices.KEY in info:
+            raise self.errors.told(
+                errors.EnvError(choices.describe_late('step'))
+            )
+
+    def reset(self) -> Any:
+        """Begin new episodes in all environments; returns observations."""
+        kept, self._kept = self._kept, None
+        observ, _ = kept or self._ask_reset()
+        return observ
+
+    def reset_some(self, mask: np.ndarray) -> Any:
+        """The same where a mask is true, see `AutoresetMode.DISABLED`."""
+        # Copies, as vectors may keep or change what they are given.
+        options = {'reset_mask': mask.copy()}
+        with self.errors.telling('in reset, given a reset_mask'):
+            result = self.env.reset(options=options)
+        self._require_values('reset', result)
+        return result[0]
+
+    def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of an environment, or read an attribute.
+
+        Of a vector that does not consist of environments there are only its
+        own attributes, which are the same for all, and its frames.
+        """
+        with self.errors.telling(f'in {name}'):
+            if self._members is not None:
+                value = self._members[index].get_wrapper_attr(name)
+                return value(*args, **kwargs) if callable(value) else value
+            if name == 'render':
+                frames = self.env.render()
+                return None if frames is None else frames[index]
+            value = getattr(self.env, name)
+        if callable(value):
+            raise errors.EnvError(
+                f'{self.errors.name} has no single environments whose method '
+                f'{name} could be called.'
+            )
+        return value
+
+    def count_stacked(self) -> Any:
+        """How many frames an observation stacks, see `BatchEnv`."""
+        if self._members and self._members[0].has_wrapper_attr('stack_size'):
+            return self._members[0].get_wrapper_attr('stack_size')
+        # It does not say, but always does.
+        stacks = type(self.env.unwrapped).__name__ == 'AtariVectorEnv'
+        return spaces.shape(self.observation_space)[0] if stacks else 1
+
+    def close(self) -> None:
+        vector = self.env.unwrapped
+        with self.errors.telling('in close'):
+            if not isinstance(vector, gym.vector.AsyncVectorEnv):
+                self.env.close()
+                return
+            try:  # It would wait for a step that has been broken off.
+                self.env.close(timeout=CLOSING_SECONDS)
+            finally:
+                vector.closed = True
+                for process in vector.processes:
+                    process.kill()
+                    process.join()
+
+    @property
+    def _members(self) -> Any:
+        """Its environments, if it consists of some that are in this process."""
+        return getattr(self.env.unwrapped, 'envs', None)
+
+    def _look_at(self) -> None:
+        with self.errors.telling('when asked what it is like'):
+            self.errors.count = int(self.env.num_envs)
+            self.observation_space = self.env.single_observation_space
+            self.action_space = self.env.single_action_space
+            spaces.require_supported(self.observation_space, self.action_space)
+            self.mode, self.assumed = find_mode(self.env)
+
+    def _look_for_masks(self, first: int) -> None:
+        """Observe masks if there are any.
+
+        Whether the infos tell them is seen by the first reset, which is kept.
+        """
+        found = self.observation_space, self.action_space
+        if not choices.may_be_told(*found):
+            return
+        result = None
+        if vector_masks.find_method(self.env) is None:
+            result = self._kept = self._ask_reset()
+            told = isinstance(result[1], Mapping) and choices.KEY in result[1]
+            self._expects_no_mask = not told
+            if not told:
+                return
+        self.env = masked = vector_masks.ObserveMasks(self.env, first)
+        self.observation_space = masked.single_observation_space
+        if result is not None:
+            with self.errors.telling('in reset'):
+                self._kept = masked.add(*result)
+
+    def _ask_reset(self) -> tuple:
+        seed, self._seed = self._seed, None  # Later ones go on in the stream.
+        with self.errors.telling(f'in reset, given the seed {seed}'):
+            result = self.env.reset(seed=seed)
+        self._require_values('reset', result)
+        return result
+
+    def _require_values(self, method: str, result: Any) -> None:
+        count = VALUES[method]
+        if not isinstance(result, tuple) or len(result) != count:
+            what = f'{reprlib.repr(result)}, not a tuple of {count}'
+            raise self.errors.broken(method, what)
+
+    def _broken(self, what: str) -> errors.EnvError:
+        return self.errors.broken('step', what)
+
+
+def find_mode(env: gym.vector.VectorEnv) -> tuple[AutoresetMode, bool]:
+    """The mode of a vector, and whether it is merely assumed."""
+    found = (env.metadata or {}).get('autoreset_mode')
+    if env.metadata is gym.vector.VectorEnv.metadata:
+        # Which other vectors may have written to, as ale-py's do.
+        found = getattr(env.unwrapped, 'autoreset_mode', None)
+    if found is None:
+        return AutoresetMode.NEXT_STEP, True
+    for mode in AutoresetMode:
+        if found in (mode, mode.value, mode.name):
+            return mode, False
+    raise errors.EnvError(
+        f'there is no autoreset_mode {found!r}; its metadata should have one '
+        'of gymnasium.vector.AutoresetMode.'
+    )
+
+
+def _describe(array: np.ndarray) -> str:
+    return f'of shape {array.shape} and type {array.dtype}'

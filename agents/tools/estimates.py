@@ -1,0 +1,102 @@
+"""What several runs score together, and how sure that is.
+
+After Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the
+Statistical Precipice: an interquartile mean over runs and tasks, and intervals
+from a bootstrap that is stratified, so that each task keeps its number of runs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+# Share of the values that an interquartile mean leaves out at either end.
+CUT = 0.25
+
+# How many numbers a bootstrap draws at once.
+AT_ONCE = 2**22
+
+
+def mean(strata: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean over tasks of the means over their runs.
+
+    Args:
+        strata: Scores of each task, `[..., runs]`.
+
+    Returns:
+        `[...]`.
+    """
+    return np.mean([each.mean(-1) for each in strata], axis=0)
+
+
+def interquartile_mean(strata: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean of the middle half of the scores of all runs and tasks.
+
+    Of n scores, the int(n / 4) lowest and as many of the highest are left out,
+    as `scipy.stats.trim_mean` does for rliable.
+    """
+    scores = np.sort(np.concatenate(strata, axis=-1), axis=-1)
+    count = scores.shape[-1]
+    cut = int(CUT * count)
+    return scores[..., cut : count - cut].mean(-1)
+
+
+def median(strata: Sequence[np.ndarray]) -> np.ndarray:
+    """The median of the scores of all runs and tasks.
+
+    Where rliable takes the median over tasks of their means, which is no
+    median where there is one task.
+    """
+    return np.median(np.concatenate(strata, axis=-1), axis=-1)
+
+
+Statistic = Callable[[Sequence[np.ndarray]], np.ndarray]
+
+STATISTICS: Mapping[str, Statistic] = {
+    'mean': mean,
+    'iqm': interquartile_mean,
+    'median': median,
+}
+
+
+def interval(
+    strata: Sequence[np.ndarray],
+    statistic: Statistic,
+    confidence: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """An interval of a statistic by a stratified percentile bootstrap.
+
+    As many runs of each task as there are, are drawn with replacement, the
+    same for all points, and the statistic is computed from them. The interval
+    is between the percentiles of what comes of many draws.
+
+    Args:
+        strata: Scores of each task, `[points, runs]`.
+        statistic: Function of them.
+        confidence: Share of the draws within the interval.
+        draws: How many.
+        seed: Seed of the draws.
+
+    Returns:
+        The low ends and the high ends, `[points]`.
+    """
+    random = np.random.default_rng(seed)
+    chosen = [
+        random.integers(each.shape[-1], size=(draws, each.shape[-1]))
+        for each in strata
+    ]
+    points = len(strata[0])
+    size = max(1, AT_ONCE // sum(indices.size for indices in chosen))
+    tails = [50 * (1 - confidence), 50 * (1 + confidence)]
+    ends = np.empty((2, points))
+    for first in range(0, points, size):
+        some = slice(first, first + size)
+        drawn = statistic(
+            [
+                each[some][:, indices]
+                for each, indices in zip(strata, chosen, strict=True)
+            ]
+        )
+        ends[:, some] = np.percentile(drawn, tails, axis=-1)
+    return ends[0], ends[1]

@@ -1,0 +1,90 @@
+"""How the scores of runs have changed, read from their tables."""
+
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from agents.tools.runs import progress
+
+# Beyond this, scores come from elsewhere and axes cannot be drawn.
+LARGEST = 1e30
+
+
+class Curve(NamedTuple):
+    """The reports of a phase of a run, in arrays of one number for each.
+
+    Attributes:
+        steps: Training steps, which increase.
+        seconds: Time that the run had taken.
+        scores: Mean scores.
+        deviations: Standard deviations over episodes, NaN if not known.
+    """
+
+    steps: np.ndarray
+    seconds: np.ndarray
+    scores: np.ndarray
+    deviations: np.ndarray
+
+    def at(self, axis: str) -> np.ndarray:
+        """The steps or the seconds."""
+        return self.seconds if axis == 'seconds' else self.steps
+
+
+def read(directory: pathlib.Path, phase: str) -> Curve:
+    """Read the reports of a phase that have a score."""
+    found: dict[int, tuple[float, float, float]] = {}
+    before = seconds = 0.0
+    for row in progress.read(directory):
+        since = _number(row.cells.get('seconds', ''))
+        # A run that is resumed counts from there.
+        if not math.isnan(since):
+            before += seconds if since < seconds else 0.0
+            seconds = since
+        if row.phase == phase and abs(row.score) < LARGEST:
+            std = row.score_std if abs(row.score_std) < LARGEST else math.nan
+            found[row.step] = before + seconds, row.score, std
+    steps = sorted(found)
+    numbers = np.array([found[step] for step in steps]).reshape(-1, 3)
+    return Curve(np.array(steps, float), *numbers.T)
+
+
+def smooth(scores: np.ndarray, count: int) -> np.ndarray:
+    """The mean of each score and those before it, of so many in all."""
+    if count <= 1:
+        return scores
+    sums = np.concatenate([[0.0], np.cumsum(scores)])
+    ends = np.arange(1, len(sums))
+    begins = np.maximum(0, ends - count)
+    return (sums[ends] - sums[begins]) / (ends - begins)
+
+
+def mean_seconds(curves: Sequence[Curve], steps: np.ndarray) -> np.ndarray:
+    """The mean of the times that runs had taken until some steps."""
+    times = [np.interp(steps, each.steps, each.seconds) for each in curves]
+    return np.mean(times, axis=0)
+
+
+def common_grid(steps: Sequence[np.ndarray], most: int = 400) -> np.ndarray:
+    """Steps that all curves reach, from where all have begun.
+
+    They are those of the curves themselves, unless these are too many. None
+    if a curve ends before another begins.
+    """
+    first = max(each[0] for each in steps)
+    last = min(each[-1] for each in steps)
+    every = np.unique(np.concatenate(steps))
+    grid = every[(every >= first) & (every <= last)]
+    if len(grid) > most:
+        return np.linspace(first, last, most)
+    return grid
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text or math.nan)
+    except ValueError:
+        return math.nan
+    return number if 0 <= number < LARGEST else math.nan

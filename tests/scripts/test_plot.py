@@ -1,0 +1,248 @@
+"""Plots of runs whose tables are written down, looked at as pictures."""
+
+import io
+import itertools
+import re
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+import agents
+from agents.scripts import config_file, configs, drawing, plot
+from agents.tools import errors
+
+HEAD = 'step,phase,score,score_std,seconds\n'
+BLUE, ORANGE = np.array([0, 114, 178]), np.array([213, 94, 0])
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that makes a run of some scores, and returns its directory."""
+
+    def make(name, evaluation, training=(), every=10, std='', **changes):
+        directory = tmp_path / 'runs' / name
+        directory.mkdir(parents=True)
+        config_file.save_config(configs.debug().copy(**changes), directory)
+        rows = [
+            f'{every * number},{phase},{score},{std},{number}\n'
+            for phase, scores in (('eval', evaluation), ('train', training))
+            for number, score in enumerate(scores, 1)
+        ]
+        (directory / 'progress.csv').write_text(HEAD + ''.join(rows))
+        return directory
+
+    return make
+
+
+def pixels(file, color, tolerance=1.5):
+    """How many pixels of a picture have a color."""
+    image = pyplot.imread(file)[..., :3] * 255
+    return (abs(image - color).max(-1) < tolerance).sum()
+
+
+def test_seeds_become_a_mean_with_an_interval(run, tmp_path):
+    for seed, scores in enumerate([(1, 2, 3), (3, 6, 5), (5, 4, 10)]):
+        run(f'cart-s{seed}', scores, seed=seed)
+    made = plot.plot(tmp_path / 'runs', tmp_path / 'curves.png')
+    (summary,) = made.summaries
+    assert summary[:3] == ('cart', 3, 6)
+    assert 3 <= summary.low < 6 < summary.high <= 10
+    assert (summary.best, summary.steps, summary.seconds) == (6, 30, 3)
+    (line,) = made.figure.axes[0].lines
+    assert line.get_xydata().tolist() == [[10, 3], [20, 4], [30, 6]]
+    assert pixels(made.file, BLUE) > 500
+    assert pixels(made.file, 0.82 * 255 + 0.18 * BLUE) > 10_000
+    assert str(made).splitlines()[1].startswith('cart')
+    again = plot.plot(tmp_path / 'runs', statistic='iqm', smooth=2)
+    assert again.summaries[0].score == 6  # As smoothing is but for the eye.
+    last = again.figure.axes[0].lines[0].get_ydata()[-1]
+    assert last == np.mean([(2 + 3) / 2, (6 + 5) / 2, (4 + 10) / 2])
+
+
+def test_several_tasks_are_strata(run, tmp_path):
+    for seed, (env, score) in enumerate(
+        [('A-v1', 1), ('A-v1', 1), ('B-v1', 5)]
+    ):
+        run(f'x-s{seed}', [score, score], seed=seed, env=env)
+    (summary,) = plot.plot(tmp_path / 'runs', by='algorithm').summaries
+    assert summary[:5] == ('algorithm=ppo', 3, 3, 3, 3)
+
+
+def test_runs_of_other_lengths_are_drawn_where_all_are(run, tmp_path):
+    run('cart-s0', [1, 2, 3, 4], seed=0)
+    run('cart-s1', [10, 20], seed=1, every=15)
+    made = plot.plot([tmp_path / 'runs'])
+    line = made.figure.axes[0].lines[0].get_xydata().tolist()
+    # Scores of the first are 1.5 and 3 there, of the second 10, 13⅓ and 20.
+    expected = [[15, 5.75], [20, (2 + 40 / 3) / 2], [30, 11.5]]
+    np.testing.assert_allclose(line, expected)
+    assert made.notes == [
+        'cart is drawn until step 30, which all 2 runs have; the longest has 40'
+    ]
+    assert made.summaries[0].steps == 30
+
+
+def test_runs_that_share_no_steps_are_refused(run, tmp_path):
+    run('cart-s0', [1], seed=0)
+    run('cart-s1', [1], seed=1, every=99)
+    with pytest.raises(
+        errors.ConfigError, match='no steps in common.*--by run'
+    ):
+        plot.plot(tmp_path / 'runs')
+    assert len(plot.plot(tmp_path / 'runs', by='run').summaries) == 2
+
+
+def test_runs_without_scores_are_left_out_and_told(run, tmp_path):
+    run('cart-s0', [], [1, 2])
+    with pytest.raises(
+        errors.ConfigError, match='cart-s0 has no score of eval'
+    ):
+        plot.plot(tmp_path / 'runs')
+    run('cart-s1', [1, 2], seed=1)
+    made = plot.plot(tmp_path / 'runs')
+    assert made.summaries[0].runs == 1
+    assert made.notes == ['cart-s0 has no score of evaluation yet']
+
+
+def test_both_phases_of_a_run_are_lines_with_the_spread_of_one(run, tmp_path):
+    pale = 0.82 * 255 + 0.18 * BLUE
+    for std, least, most in (('', 0, 50), (0.5, 10_000, 10**6)):
+        logdir = run(f'now-cart{std}', [2, 3], [1, 4], std=std)
+        plot.draw_run(logdir, tmp_path / 'run.png')
+        assert pixels(tmp_path / 'run.png', ORANGE) > 500
+        assert least <= pixels(tmp_path / 'run.png', pale) <= most
+
+
+def test_dark_pictures_have_other_colors(run, tmp_path):
+    logdir = run('cart-s0', [1, 2])
+    file = tmp_path / 'dark.png'
+    plot.plot(logdir, file, theme='dark', axis='seconds')
+    ground = np.array([13, 17, 23])
+    assert pixels(file, ground) > 400_000 and not pixels(file, 255)
+
+
+def test_texts_are_no_formulas_and_files_are_the_same_again(run, tmp_path):
+    logdir = run('$\\frac{-<b>&$', [1, 2])
+    files = [tmp_path / 'one.svg', tmp_path / 'two.svg']
+    for file in files:
+        plot.plot(logdir, file, title='$\\frac{ \n<script>$')
+    one, two = [file.read_text() for file in files]
+    assert one == two
+    assert one.startswith('<?xml') and '<script>' not in one
+    png = drawing.encode(plot.plot(logdir).figure, 'png')
+    assert pyplot.imread(io.BytesIO(png)).shape == (600, 1050, 4)
+    assert plot.plot(logdir)._repr_png_() == png
+
+
+def test_run_of_any_scores_is_drawn(tmp_path):
+    logdir = tmp_path / '$\\frac{$'
+    logdir.mkdir()
+    scores = ['1e29', '-1e29', '1e308', 'inf', '-inf', 'nan', '', '1e-300']
+    spreads = ['1e29', '1e308', 'inf', 'nan', '', '-1', '0', '1e-300']
+    rows = [
+        f'{10**18 - 1 - i},eval,{score},{spread},{spread}\n'
+        for i, (score, spread) in enumerate(itertools.product(scores, spreads))
+    ]
+    texts = [HEAD + rows[0], 'step,phase,score\n1,eval,2\n', '', HEAD]
+    for text in [*texts, HEAD + ''.join(rows)]:
+        (logdir / 'progress.csv').write_text(text)
+        plot.draw_run(logdir, tmp_path / 'run.png')
+    assert pyplot.imread(tmp_path / 'run.png').shape[:2] == (600, 1050)
+
+
+def test_table_fits_the_terminal():
+    summary = plot.Summary('x' * 40, 3, 1, 0, 2, 1, 1000, 7)
+    for width in (100, 70, 60, 40):
+        head, row = plot.format_table([summary], width)
+        assert len(head) == len(row) <= width
+    assert 'time' not in head and 'score' in head
+
+
+@pytest.mark.parametrize(
+    'names', [['a', '$\\frac{$'], [f'$\\g{{{i}$' for i in range(20)]]
+)
+def test_all_lines_are_named(names):
+    lines = [
+        drawing.Line(name, *np.ones((4, 2)), color=number)
+        for number, name in enumerate(names)
+    ]
+    figure = drawing.draw(lines)
+    assert drawing.encode(figure, 'png')
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    texts += [
+        text.get_text()
+        for legend in figure.legends
+        for text in legend.get_texts()
+    ]
+    assert {*names} <= {*texts}
+    looks = {
+        (line.get_color(), line.get_linestyle(), str(line._dash_pattern))
+        for line in figure.axes[0].lines
+        if line.get_linewidth() > 1.6
+    }
+    assert len(looks) >= len(names)
+
+
+def test_names_are_moved_apart_and_stay_within():
+    found = drawing._spread([0.5, 0.5, 0.9, 1.0, 0.97], 0.1)
+    expected = [0.45, 0.55, 0.8, 1.0, 0.9]
+    np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize(
+    'value, expected',
+    [
+        (0, '0'),
+        (-250, '−250'),
+        (999_999.9, '1M'),
+        (200_000, '200k'),
+        (1_500_000, '1.5M'),
+        (0.25, '0.25'),
+        (3e20, '3e+20'),
+    ],
+)
+def test_numbers_are_short(value, expected):
+    assert drawing.short_number(value) == expected
+
+
+def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
+    run('cart-s0', [1, -1234.5], seed=0)
+    run('cart-s1', [1, -1234.5], seed=1)
+    monkeypatch.chdir(tmp_path)
+    assert plot.main(['runs']) == 0
+    head, row, last = capsys.readouterr().out.splitlines()
+    assert re.split('  +', head) == list(plot.HEAD)
+    assert row.split() == [
+        *['cart', '2', '-1,234.5', '-1,234.5', 'to', '-1,234.5'],
+        *['1.0', '20', '0:02'],
+    ]
+    assert last.split() == ['plot', 'curves.png']
+    assert plot.main(['runs', '--quiet', '--outfile=curves.svg']) == 0
+    assert capsys.readouterr() == ('', '')
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ['curves.png', 'curves.svg', 'runs']
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (['missing'], 'Cannot look for runs in missing'),
+        (['runs', '--outfile=x.jpg'], 'has to end with .png or .svg'),
+        (['runs', '--smooth=0'], 'moving mean over 0'),
+        (['runs', '--by=clip'], "no setting 'clip'"),
+        (['runs', '--outfile=no/where.png'], 'Cannot write to no/where.png'),
+    ],
+)
+def test_mistakes_are_a_line(
+    run, tmp_path, monkeypatch, capsys, arguments, message
+):
+    run('cart-s0', [1, 2])
+    monkeypatch.chdir(tmp_path)
+    assert plot.main(arguments) == 1
+    problems = capsys.readouterr().err
+    assert re.fullmatch(r'error: [^\n]+\n', problems) and message in problems
+
+
+def test_plot_is_public():
+    assert agents.plot is plot.plot
