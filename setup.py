@@ -71,9 +71,9 @@ setuptools.setup(
         'envpool': ENVPOOL,
         'sweep': SWEEP,
         # Writes ONNX, and runs it for the comparison.
-        'onnx': ['tf2onnx>=1.16.1,<2', 'onnxruntime>=1.20,<2'],
+        'onnx': ['tf2onnx>=1.17,<2', 'onnxruntime>=1.20,<2'],
         # Runs LiteRT; what writes it is part of TensorFlow.
-        'litert': ['ai-edge-litert>=1.3,<3'],
+        'litert': ['ai-edge-litert>=2,<3'],
         'bench': [
             *MUJOCO,
             *MPI,

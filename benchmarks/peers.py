@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 
 ENV = 'HalfCheetah-v5'
 STEPS = 40_000
@@ -139,6 +141,72 @@ def atari(task: Training) -> float:
     return model.num_timesteps / (time.perf_counter() - started)
 
 
+class Still(gym.Env):
+    """Has spaces, and nothing happens.
+
+    Args:
+        kind: What a policy is for: numbers, memory, or images.
+    """
+
+    def __init__(self, kind: str):
+        spaces = gym.spaces
+        self.observation_space: gym.Space = spaces.Box(-10, 10, (17,))
+        self.action_space: gym.Space = spaces.Box(-1, 1, (6,))
+        if kind == 'images':
+            self.observation_space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+            self.action_space = spaces.Discrete(6)
+
+    def reset(self, **_: Any) -> Any:
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> Any:
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def predicting(kind: str) -> float | None:
+    """Microseconds of a `predict`, as a rule, on one thread.
+
+    Layers of 64 units, a memory of 128, or the convolutions of Atari.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    name = 'RecurrentPPO' if kind == 'memory' else 'PPO'
+    library = 'sb3_contrib' if kind == 'memory' else 'stable_baselines3'
+    if importlib.util.find_spec(library) is None:
+        return None
+    network = {'images': 'CnnPolicy', 'memory': 'MlpLstmPolicy'}
+    settings = {'lstm_hidden_size': 128} if kind == 'memory' else {}
+    env = Still(kind)
+    model = getattr(importlib.import_module(library), name)(
+        network.get(kind, 'MlpPolicy'),
+        env,
+        n_steps=16,
+        batch_size=16,
+        device='cpu',
+        policy_kwargs=settings,
+    )
+    state = None
+
+    def predict() -> None:
+        nonlocal state
+        given = {'state': state} if kind == 'memory' else {}
+        _, state = model.predict(observ, deterministic=True, **given)
+
+    observ = env.observation_space.sample()
+    return typical_microseconds(predict)
+
+
+def typical_microseconds(call: Any, calls: int = 1000) -> float:
+    """The median of the times of a call, in microseconds."""
+    times = []
+    for _ in range(calls):
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    return 1e6 * statistics.median(times)
+
+
 def stepping(agents: int) -> float:
     """Steps per second of Gymnasium's batch of processes."""
     env = gym.make_vec(ENV, num_envs=agents, vectorization_mode='async')
@@ -197,6 +265,8 @@ def main(arguments: Sequence[str]) -> None:
         installed = importlib.util.find_spec(PEERS[name].module) is not None
         task = Training(numbers[0], *map(int, numbers[1:]))
         rate = training(name, task) if installed else None
+    elif name == 'predicting':
+        rate = predicting(*numbers)
     elif name == 'stepping':
         rate = stepping(*map(int, numbers))
     else:
