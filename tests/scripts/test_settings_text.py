@@ -28,7 +28,9 @@ def make_maze():
 
 def parse_columns(text):
     """The marks and values of the settings by name, of one line each."""
-    rows = re.findall(r'^([ *]) (\w+) +(\S+|\[.*?\]|\{.*?\})(?:  .*)?$', text, re.M)
+    rows = re.findall(
+        r'^([ *]) (\w+) +(\S+|\[.*?\]|\{.*?\})(?:  .*)?$', text, re.M
+    )
     return {name: (mark, value) for mark, name, value in rows}
 
 
