@@ -16,6 +16,7 @@ MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
 # Of the first versions whose vectors tell how their episodes begin.
 ATARI = ['ale-py>=0.11,<0.13']
 ENVPOOL = ['envpool>=1.2,<2']
+SWEEP = ['optuna>=4,<6']
 
 
 def describe() -> str:
@@ -68,6 +69,11 @@ setuptools.setup(
         'mpi': MPI,
         'atari': ATARI,
         'envpool': ENVPOOL,
+        'sweep': SWEEP,
+        # Writes ONNX, and runs it for the comparison.
+        'onnx': ['tf2onnx>=1.16.1,<2', 'onnxruntime>=1.20,<2'],
+        # Runs LiteRT; what writes it is part of TensorFlow.
+        'litert': ['ai-edge-litert>=1.3,<3'],
         'bench': [
             *MUJOCO,
             *MPI,
@@ -81,7 +87,10 @@ setuptools.setup(
             *MUJOCO,
             *MPI,
             *ATARI,
+            'ipykernel>=6.29,<8',  # With the next, runs notebooks.
+            *SWEEP,
             'mypy>=1.11,<3',
+            'nbclient>=0.10,<1',
             'psutil>=5.9,<8',
             'pytest>=8,<10',
             'pytest-xdist>=3.6,<4',  # Runs tests on several cores.

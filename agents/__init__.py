@@ -11,7 +11,9 @@ TensorFlow graph.
 
 from typing import TYPE_CHECKING
 
-from agents import lazy
+from agents import lazy, systems
+
+systems.require_supported()
 
 __version__ = '0.1.0'
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.scripts.export import export as export
     from agents.scripts.load import load as load
     from agents.scripts.plot import plot as plot
+    from agents.scripts.results import results as results
+    from agents.scripts.sweep import sweep as sweep
     from agents.scripts.training import train as train
 else:
     __getattr__, __dir__ = lazy.exports(
@@ -37,7 +41,9 @@ else:
             'load': 'scripts.load',
             'check': 'scripts.check',
             'evaluate': 'scripts.evaluate',
+            'results': 'scripts.results',
             'plot': 'scripts.plot',
+            'sweep': 'scripts.sweep',
             'export': 'scripts.export',
             'configs': 'scripts.configs',
             'callbacks': 'scripts.callbacks',

@@ -31,7 +31,7 @@ class Networks(NamedTuple):
     @property
     def are_convolutional(self) -> bool:
         """Whether programs are not to be compiled around them."""
-        return any(map(layers.has_convolutions, self))
+        return layers.has_convolutions(*self)
 
     @property
     def are_apart(self) -> bool:

@@ -90,16 +90,6 @@ class Collector(tf.Module):
         """What of the record cannot be learnt from, if anything cannot."""
         return self._recorder.failure()
 
-    def _define_state(self, num_agents: int) -> Any:
-        """The recurrent state at the beginning."""
-        return sequences.zero_state(self._policy.network, num_agents)
-
-    def _sample(self, distribution: distributions.Distribution) -> tf.Tensor:
-        """Draw actions, in the shape that they have in the environment."""
-        count = self._rollouts * self._steps + self._recorder.length
-        action = distribution.sample(self.define_key('action', count))
-        return distributions.unflatten(self._policy.action_space, action)
-
     def define_key(self, purpose: str, counter: tf.Tensor) -> tf.Tensor:
         """The random key of a draw of this run, see `random.key`."""
         return random.key(self._seed, purpose, counter)
@@ -111,6 +101,16 @@ class Collector(tf.Module):
     def transient(self) -> list[Any]:
         """Variables that a checkpoint does without."""
         return [self._seed, *self._recorder.transient()]
+
+    def _define_state(self, num_agents: int) -> Any:
+        """The recurrent state at the beginning."""
+        return sequences.zero_state(self._policy.network, num_agents)
+
+    def _sample(self, distribution: distributions.Distribution) -> tf.Tensor:
+        """Draw actions, in the shape that they have in the environment."""
+        count = self._rollouts * self._steps + self._recorder.length
+        action = distribution.sample(self.define_key('action', count))
+        return distributions.unflatten(self._policy.action_space, action)
 
 
 class ForeseeingCollector(Collector):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from agents.algorithms.algorithm import Task
 from agents.parts import minibatches, returns, sequences
 from agents.parts.minibatches import Metrics, Passes
 from agents.parts.optimizer import Optimizer
@@ -57,17 +58,31 @@ class Learner(tf.Module):
         return []
 
 
-class MinibatchLearner(Learner):
-    """One that goes through rollouts in minibatches, as the critic does.
+class GradientLearner(Learner):
+    """One whose policy is changed by an optimizer.
 
     Args:
-        optimizer: Changes the weights of the policy, see
-            `agents.parts.optimizer`.
+        policy: The policy.
+        optimizer: Changes its weights, see `agents.parts.optimizer`.
+        task: What the algorithm is made for.
     """
 
-    def __init__(self, optimizer: Optimizer):
+    def __init__(self, policy: Policy, optimizer: Optimizer, task: Task):
         super().__init__()
         self.optimizer = optimizer
+        self._policy = policy
+        self._config = task.config
+        self._ranks = task.ranks
+
+    def failure(self) -> Exception | None:
+        return self.optimizer.failure()
+
+    def summary(self) -> dict[str, tf.Tensor]:
+        return self.optimizer.summary('policy')
+
+
+class MinibatchLearner(GradientLearner):
+    """One that goes through rollouts in minibatches, as the critic does."""
 
     def update(
         self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
@@ -80,9 +95,6 @@ class MinibatchLearner(Learner):
     ) -> tuple[Passes, Callable[[Metrics], Metrics]]:
         """What `update` goes through, and what it makes of the numbers."""
         raise NotImplementedError
-
-    def failure(self) -> Exception | None:
-        return self.optimizer.failure()
 
 
 def define_steps(

@@ -70,8 +70,8 @@ class OnPolicy(Collecting):
         self.policy = policy
         self.learner = learner
         self.critic = critic
-        self.convolutional = policy.convolutional or layers.has_convolutions(
-            critic.network
+        self.convolutional = layers.has_convolutions(
+            policy.network, policy.encoder, critic.network
         )
         # Only who learns both looks frames up.
         self.keeps_frames = task.stacks_frames and learner.learns_value

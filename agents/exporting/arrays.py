@@ -144,8 +144,9 @@ class _Writer:
             return self._encode_image(encoder)
         sizes = spaces.count(space)
         if isinstance(space, gym.spaces.MultiBinary) or sizes is None:
-            is_bytes = space.dtype == np.uint8 and sizes is None
-            factor = 1 / 255 if is_bytes else 1.0
+            factor: Any = 1.0
+            if isinstance(space, gym.spaces.Box) and space.dtype == np.uint8:
+                factor = 1 / np.ravel(np.maximum(space.high, 1))
             return [self._flatten(spaces.shape(space), factor)]
         start = np.ravel(spaces.start(space))
         return [
@@ -159,9 +160,7 @@ class _Writer:
         shape = [*image.size, image.channels]
         factor = 1 / image.largest
         order = list(image.order)
-        found = [
-            self._add('scale', {}, order=order, shape=shape, factor=factor)
-        ]
+        found = [self._scale(factor, order, shape)]
         pairs = zip(encoder.convolutions, image.filters, strict=True)
         for layer, filters in pairs:
             if isinstance(layer, layers.Convolution):
@@ -175,9 +174,14 @@ class _Writer:
         found.append(self._flatten(last, 1.0))
         return [*found, *[e for d in encoder.dense for e in self._layer(d)]]
 
-    def _flatten(self, shape: tuple[int, ...], factor: float) -> dict[str, Any]:
-        order, width = [*range(len(shape))], [math.prod(shape)]
-        return self._add('scale', {}, order=order, shape=width, factor=factor)
+    def _flatten(self, shape: tuple[int, ...], factor: Any) -> dict[str, Any]:
+        return self._scale(factor, [*range(len(shape))], [math.prod(shape)])
+
+    def _scale(
+        self, factor: Any, order: list[int], shape: list[int]
+    ) -> dict[str, Any]:
+        arrays = {'factor': np.asarray(factor, np.float32)}
+        return self._add('scale', arrays, order=order, shape=shape)
 
     def _layer(self, layer: Any) -> list[dict[str, Any]]:
         """Turn a layer of Keras into one of the runner, or into none."""

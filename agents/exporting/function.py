@@ -18,7 +18,7 @@ from agents.tools.graph.backend import tf
 class Function:
     """Maps what an environment observes to the most probable action.
 
-    In numbers of 32 bits and with operations that converters know.
+    With operations that converters know.
 
     Attributes:
         described: See `description.describe`; its `batch` is None where a
@@ -30,6 +30,7 @@ class Function:
         policy: The policy.
         observ_space: Space of its observations.
         described: What goes in and comes out.
+        has_doubles: Whether there are numbers of 64 bits where it is to run.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class Function:
         policy: Policy,
         observ_space: gym.Space,
         described: dict[str, Any],
+        has_doubles: bool = True,
     ):
+        self._has_doubles = has_doubles
         self._policy = policy
         self._observ_space = observ_space
         self._visible = masks.visible_space(observ_space, policy.action_space)
@@ -104,7 +107,9 @@ class Function:
             if np.any(start):
                 leaf = leaf - np.asarray(start, np.int32)
             normalizer = next(normalizers)
-            return _normalize(normalizer, leaf) if normalizer else leaf
+            if normalizer is None:
+                return leaf
+            return _normalize(normalizer, leaf, self._has_doubles)
 
         return nested.map(prepare, spaces.specs(self._visible))
 
@@ -135,18 +140,21 @@ def _without_pieces() -> Iterator[None]:
 
 
 def _normalize(
-    normalizer: normalize.StreamingNormalize, value: tf.Tensor
+    normalizer: normalize.StreamingNormalize,
+    value: tf.Tensor,
+    has_doubles: bool,
 ) -> tf.Tensor:
-    """What a normalizer does with 64 bits, with two numbers of 32.
-
-    The difference of a value from a mean that is near is exact, and what the
-    mean has beyond 32 bits is subtracted from that.
-    """
+    """What a normalizer does, by constants."""
     with tf.init_scope():  # Out of the program that is being made.
         mean, std = normalizer.mean.numpy(), normalizer.std.numpy()
-    near = mean.astype(np.float32)
-    rest = (mean - near).astype(np.float32)
-    value = ((value - near) - rest) / std.astype(np.float32)
+    if has_doubles:
+        value = tf.cast(tf.cast(value, tf.float64) - mean, tf.float32)
+    else:
+        # The difference of numbers that are near is exact. What the mean has
+        # beyond 32 bits is subtracted from that.
+        near = mean.astype(np.float32)
+        value = (value - near) - (mean - near).astype(np.float32)
+    value = value / std.astype(np.float32)
     if normalizer.clip is None:
         return value
     return tf.clip_by_value(value, -normalizer.clip, normalizer.clip)

@@ -1,6 +1,7 @@
 """Policies for LiteRT, which was called TensorFlow Lite."""
 
 import pathlib
+import re
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ def write(function: Function, path: pathlib.Path) -> None:
         with quietly():
             data = converter.convert()
     except Exception as error:  # Of any kind, from C++.
+        named = re.search(r'(?:Select|Custom) ops: (.*)', str(error))
+        reason = named[1] if named else str(error).strip().partition('\n')[0]
         raise errors.ConfigError(
-            'The policy has operations that LiteRT does not know: '
-            f'{str(error).strip().splitlines()[-1]}'
+            f'The policy has operations that LiteRT does not know: {reason}'
         ) from error
     path.write_bytes(data)
 

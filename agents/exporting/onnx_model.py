@@ -32,15 +32,49 @@ def require_packages() -> None:
 def write(function: Function, path: pathlib.Path) -> None:
     """Write a policy to a file."""
     with quietly():
+        import onnx
         import tf2onnx
 
+        handlers: dict[str, Any] = {
+            'Erfc': (_erfc, []),
+            'Expm1': (_expm1, []),
+        }
         model, _ = tf2onnx.convert.from_function(
-            _Traced(function.program), (), OPSET
+            _Traced(function.program), (), OPSET, custom_op_handlers=handlers
         )
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        reason = str(error).strip().partition('\n')[0]
+        raise errors.ConfigError(
+            f'The policy has operations that ONNX does not know: {reason}'
+        ) from error
     entry = model.metadata_props.add()
     entry.key = DESCRIPTION
     entry.value = json.dumps(function.described, allow_nan=False)
     path.write_bytes(model.SerializeToString())
+
+
+def _erfc(graph: Any, node: Any, name: str, _: Any) -> None:
+    """1 − erf(x), which the activation gelu has."""
+    _subtract(graph, node, name, 'Erf', one_first=True)
+
+
+def _expm1(graph: Any, node: Any, name: str, _: Any) -> None:
+    """exp(x) − 1, which the activation celu has."""
+    _subtract(graph, node, name, 'Exp', one_first=False)
+
+
+def _subtract(
+    graph: Any, node: Any, name: str, operation: str, one_first: bool
+) -> None:
+    """Make a node another operation, of which 1 is subtracted or from 1."""
+    node.type = operation
+    one = graph.make_const(f'{name}_one', np.array(1, np.float32)).output[0]
+    inputs = [one, node.output[0]] if one_first else [node.output[0], one]
+    graph.insert_new_node_on_output(
+        'Sub', node.output[0], f'{name}_less', inputs=inputs
+    )
 
 
 class _Traced:

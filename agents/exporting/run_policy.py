@@ -81,16 +81,15 @@ def one_hot(x, layer, sizes, start):
     return np.concatenate(parts, -1).astype(np.float32)
 
 
-def scale(x, layer):
+def scale(x, layer, factor):
     x = x.transpose(0, *[1 + axis for axis in layer['order']])
     x = x.reshape(-1, *layer['shape']).astype(np.float32)
-    return x * np.float32(layer['factor'])
+    return x * factor
 
 
 def convolve(x, layer, kernel, bias):
-    every, size = layer['stride'], kernel.shape[:2]
-    x = np.lib.stride_tricks.sliding_window_view(x, size, (1, 2))
-    x = x[:, ::every, ::every]
+    x = np.lib.stride_tricks.sliding_window_view(x, kernel.shape[:2], (1, 2))
+    x = x[:, :: layer['stride'], :: layer['stride']]
     return np.tensordot(x, kernel, ((4, 5, 3), (0, 1, 2))) + bias
 
 
@@ -111,6 +110,8 @@ def bound(x, layer, low, high):
 
 def choose(x, layer, ends, start):
     parts = np.split(x, ends, -1)
+    if any((part.max(-1) <= -1e9).any() for part in parts):
+        raise ValueError('By the mask, nothing is possible.')
     x = np.stack([part.argmax(-1) for part in parts], -1)
     return (x.reshape(-1, *start.shape) + start).astype(layer['dtype'])
 
@@ -127,13 +128,10 @@ LAYERS = {
     'dense': lambda x, layer, kernel, bias: x @ kernel + bias,
     'bound': bound,
     'choose': choose,
-    'decide': lambda x, layer: (
-        (x > 0).reshape(-1, *layer['shape']).astype(np.int8)
-    ),
+    'decide': lambda x, layer: np.int8(x > 0).reshape(-1, *layer['shape']),
 }
 ACTIVATIONS = {
     'relu': lambda x: np.maximum(x, 0),
-    'leaky_relu': lambda x: np.where(x > 0, x, np.float32(0.2) * x),
     'elu': lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     'tanh': np.tanh,
     'sigmoid': sigmoid,

@@ -158,13 +158,16 @@ def _ages(begins: tf.Tensor, age: tf.Tensor) -> tf.Tensor:
         begins: Where an episode begins, `[time, agent]`.
         age: The same before the first step, `[agent]`.
     """
-    time = tf.range(begins.shape[0])
-    marked = tf.where(begins, time[:, None], -1 - age)
-    past = time[:, None] >= time
-    latest = tf.reduce_max(
-        tf.where(past[..., None], marked, tf.int32.min), axis=1
-    )
-    return time[:, None] - latest
+    steps = begins.shape[0]
+    time = tf.range(steps)[:, None]
+    # When the episode began, as far as the last `span` steps tell. The span is
+    # doubled until it is all of them, as a table of all pairs would be large.
+    latest, span = tf.where(begins, time, -1 - age), 1
+    while span < steps:
+        before = tf.tile(latest[:1], [span, 1])
+        earlier = tf.concat([before, latest[:-span]], 0)
+        latest, span = tf.maximum(latest, earlier), 2 * span
+    return time - latest
 
 
 def _are_all(equal: tf.Tensor) -> tf.Tensor:

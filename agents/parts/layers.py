@@ -191,10 +191,13 @@ def convolution(
     )
 
 
-def has_convolutions(network: Any) -> bool:
-    """Whether a network has convolutions of Keras."""
-    return network is not None and any(
-        isinstance(layer, CONVOLUTIONS) for layer in network._flatten_layers()
+def has_convolutions(*networks: Any) -> bool:
+    """Whether one of several networks, or None, has convolutions of Keras."""
+    return any(
+        isinstance(layer, CONVOLUTIONS)
+        for network in networks
+        if network is not None
+        for layer in network._flatten_layers()
     )
 
 

@@ -62,9 +62,7 @@ class StreamingNormalize(tf.Module):
         Slightly more than zero for what never changes, as its distance from
         the mean is divided by it.
         """
-        count = self.count
-        variance = self._squares / tf.maximum(count, 1)
-        return tf.where(count > 0, tf.sqrt(variance + 1e-8), 1)
+        return deviation(self.count, self._squares.read_value())
 
     def transform(self, value: tf.Tensor) -> tf.Tensor:
         """Normalize values `[..., *shape]`."""
@@ -120,6 +118,17 @@ class StreamingNormalize(tf.Module):
         return {'mean': self.mean, 'std': self.std}
 
 
+def deviation(count: Any, squares: Any) -> tf.Tensor:
+    """The standard deviation of so many values, 1 if there are none.
+
+    Args:
+        count: How many they are.
+        squares: The sum of their squared distances from the mean.
+    """
+    variance = squares / tf.maximum(count, 1)
+    return tf.where(count > 0, tf.sqrt(variance + 1e-8), 1)
+
+
 class NormalizeObserv(tf.Module):
     """Normalizes the floating-point leaves of observations, each element alone.
 
@@ -159,6 +168,13 @@ class NormalizeObserv(tf.Module):
             return normalizer.transform(leaf) if normalizer else leaf
 
         return nested.map(one, self._specs, observ)
+
+    def parts(self) -> Any:
+        """What normalizes each leaf, None for those that stay as they are."""
+        names = iter(nested.names(self._specs, 'observ'))
+        return nested.map(
+            lambda _: self._normalizers.get(next(names)), self._specs
+        )
 
     def update(self, observ: Any, sound: tf.Tensor | bool = True) -> None:
         leaves = self._named(observ)

@@ -74,7 +74,7 @@ class Policy(tf.Module):
     @property
     def convolutional(self) -> bool:
         """Whether programs are not to be compiled around it."""
-        return any(map(layers.has_convolutions, (self.network, self.encoder)))
+        return layers.has_convolutions(self.network, self.encoder)
 
     @property
     def weights(self) -> list[Any]:

@@ -1,6 +1,7 @@
 """The batches of environments that a training uses, and where they step."""
 
 import contextlib
+import functools
 import importlib
 import itertools
 from typing import Any
@@ -10,6 +11,7 @@ from agents.scripts import env_setup, utility, vectors
 from agents.scripts.status import Status
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+from agents.tools.envs.external_process import ExternalProcess
 from agents.tools.envs.restarts import Restarts
 from agents.tools.world import ALONE, World
 
@@ -51,7 +53,7 @@ def start(
         The batches for training and for evaluation, in the graph.
     """
     if env_setup.is_native(config):
-        status.say('tensorflow', 'importing')
+        _import_tensorflow(status)
         return utility.define_native_batch_envs(config, ranks)
     if vectors.is_vector(config):
         return _start_vectors(
@@ -63,10 +65,11 @@ def start(
         members = _start_members(config, seed, processes, ranks.rank)
         for process in itertools.chain(*members):
             stack.callback(process.close)
-        status.say('tensorflow', 'importing')
-        importlib.import_module('agents.tools.graph.backend')
+        _import_tensorflow(status)
+        starting = functools.partial(_count_up, members)
         if env_processes is None and _may_leave_workers(config):
-            seconds = members[0][0].measure()
+            with status.busy('starting', starting):
+                seconds = members[0][0].measure()
             if is_quicker_here(config.num_agents, len(members[0]), seconds):
                 status.say(
                     'stepping',
@@ -76,7 +79,8 @@ def start(
                 # The stack closes the workers.
                 members = _start_members(config, seed, False, ranks.rank)
                 return _combine(members, config, restarts, status, ranks)
-        batches = _combine(members, config, restarts, status, ranks)
+        with status.busy('starting', starting):
+            batches = _combine(members, config, restarts, status, ranks)
         stack.pop_all()
     if env_processes is not False:
         train, evaluation = map(len, members)
@@ -112,11 +116,16 @@ def _start_vectors(
             members.append([found])
             stack.callback(found.close)
         status.say('vector', vectors.describe(members[0][0]))
-        status.say('tensorflow', 'importing')
-        importlib.import_module('agents.tools.graph.backend')
+        _import_tensorflow(status)
         batches = _combine(members, config, restarts, status, ranks)
         stack.pop_all()
     return batches
+
+
+def _import_tensorflow(status: Status) -> None:
+    status.say('tensorflow', 'importing')
+    with status.busy('starting', lambda: 'importing tensorflow'):
+        importlib.import_module('agents.tools.graph.backend')
 
 
 def _counts(config: AttrDict) -> list[tuple[int, int]]:
@@ -178,6 +187,17 @@ def _start_members(
         )
         for purpose, count in counts
     ]
+
+
+def _count_up(members: list[Any]) -> str:
+    """Say how many workers are there."""
+    found = [
+        member
+        for member in itertools.chain(*members)
+        if isinstance(member, ExternalProcess)
+    ]
+    up = sum(member.is_up for member in found)
+    return f'workers {up} of {len(found)}' if found else ''
 
 
 def _combine(

@@ -43,8 +43,8 @@ from agents.scripts import (
 )
 from agents.tools import choices, cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import inspection, random_actions
-from agents.tools.envs.inspection import Breach, Report
+from agents.tools.envs import inspection
+from agents.tools.envs.inspection_report import Breach, Report
 from agents.tools.envs.ranges import Range
 
 # Where lines are broken, if it is no terminal that they are shown on.
@@ -264,7 +264,7 @@ def _bounds(space: gym.Space) -> str:
 
 def _remark(name: str, space: gym.Space, seen: Range, config: AttrDict) -> str:
     """What is odd about a leaf of the observations."""
-    if name == random_actions.MASK:
+    if name == choices.KEY:
         return ''
     if not seen.count:
         return 'never as its space says'
@@ -383,7 +383,7 @@ def _list_network(report: Report, config: AttrDict) -> list[str]:
     observ_space, action_space = report.observation_space, report.action_space
     assert observ_space is not None and action_space is not None
     both = observ_space, action_space
-    told = report.masked == 'info' and choices.may_be_told(*both)
+    told = report.masked and choices.may_be_told(*both)
     if told and config.action_masks:  # As a training would observe it.
         observ_space = choices.observed_space(*both)
     try:
@@ -447,10 +447,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         interrupts.Interrupts(quiet=given.quiet) as signals,
         console.on_terminal() as terminal,
     ):
+        signals.call_last(terminal.close)
 
         def progress(step: int) -> None:
+            share = step / given.steps
+            text = f'step {step:,} of {given.steps:,}'
+            view = console.View('checking', text, share)
             if not given.quiet:
-                terminal.live('env', f'step {step:,} of {given.steps:,}')
+                terminal.show(lambda: view)
 
         try:
             config, train = _find(given)
@@ -464,6 +468,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             console.complain(str(error))
             return 2
+        terminal.close()
         for line in found.lines(terminal.width, given.quiet):
             terminal.print(errors.escape(line))
     return 1 if found.breaches else 0

@@ -7,23 +7,43 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+if TYPE_CHECKING:  # It imports rich, which only terminals need.
+    from agents.scripts.display import Display
 
 # Says that what this process prints is shown on a terminal, if not by itself,
 # and how wide it is.
 TERMINAL = 'AGENTS_TERMINAL'
 
-# Seconds between two renewals of the live line, and after which it tells what
-# takes so long.
-RENEW_SECONDS = 0.2
-BUSY_SECONDS = 1.0
+# Seconds between two renewals of what goes on.
+RENEW_SECONDS = 0.25
+
+# Columns of the topic that a line begins with.
+TOPIC = 11
+
+
+class View(NamedTuple):
+    """What is shown below the lines of a terminal, of what goes on.
+
+    Attributes:
+        topic: What is being done, in a word.
+        text: More of it, behind the word.
+        done: The share of it that is done, for a bar; None if it has none.
+        facts: Numbers with their names, in the order of their importance.
+    """
+
+    topic: str
+    text: str = ''
+    done: float | None = None
+    facts: tuple[str, ...] = ()
 
 
 class Console:
-    """Prints lines, and one that is renewed if the output is a terminal.
+    """Prints lines, and below them what goes on if the output is a terminal.
 
-    As a context it also counts the seconds of what takes long.
+    That is renewed within its context only, after which nothing is left of it.
 
     Args:
         stream: Where to print to; None is nowhere.
@@ -36,9 +56,8 @@ class Console:
         self._terminal = stream is not None and (
             stream.isatty() or bool(self._columns)
         )
-        self._live = ''
-        self._renewed = 0.0
-        self._busy: tuple[str, str, float] | None = None
+        self._view: Callable[[], View | None] = lambda: None
+        self._display: Display | None = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -50,60 +69,74 @@ class Console:
             return None
         return self._columns or shutil.get_terminal_size().columns
 
+    @property
+    def is_live(self) -> bool:
+        """Whether what goes on can be shown; some terminals only go on."""
+        plain = os.environ.get('TERM', '') in ('', 'dumb', 'unknown')
+        return self._terminal and not plain
+
     def __enter__(self) -> 'Console':
-        if self._terminal:
+        if self.is_live:
             self._ticker = threading.Thread(target=self._tick, daemon=True)
             self._ticker.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._ended.set()
-        if self._ticker:
-            self._ticker.join()
+        self.close()
 
     def say(self, topic: str, text: str) -> None:
         """Print a line that stays."""
-        self.print(f'{topic:<11}{text}')
+        self.print(f'{topic:<{TOPIC}}{text}')
 
     def print(self, text: str) -> None:
         """Print lines that stay, as they are."""
         with self._lock:
-            self._erase()
-            self._print(f'{text}\n')
+            if self._display:
+                self._display.print(text)
+            else:
+                self._write(f'{text}\n')
 
-    def live(self, topic: str, text: str) -> None:
-        """Print a line that the next one replaces; not without a terminal."""
-        now = time.monotonic()
-        if self._terminal and now - self._renewed > RENEW_SECONDS:
-            with self._lock:
-                self._renewed = now
-                self._erase()
-                self._live = f'{topic:<11}{text}'
-                self._print(self._live)
+    def show(self, view: Callable[[], View | None]) -> None:
+        """Show what a function returns from now on, if it returns something.
 
-    @contextlib.contextmanager
-    def busy(self, topic: str, text: str) -> Iterator[None]:
-        """Tell in the live line what goes on, if it takes long."""
-        self._busy = topic, text, time.monotonic()
-        try:
-            yield
-        finally:
-            self._busy = None
+        Args:
+            view: Called a few times a second from another thread.
+        """
+        self._view = view
+
+    def close(self) -> None:
+        """Show no more of what goes on; lines are still printed."""
+        self._ended.set()
+        if self._ticker:
+            # It waits for a terminal that has been stopped.
+            self._ticker.join(2 * RENEW_SECONDS)
 
     def _tick(self) -> None:
-        while not self._ended.wait(BUSY_SECONDS):
-            if busy := self._busy:
-                topic, text, since = busy
-                seconds = time.monotonic() - since
-                if seconds >= BUSY_SECONDS:
-                    self.live(topic, f'{text}, {seconds:.0f} s')
+        before = None
+        try:
+            while not self._ended.wait(RENEW_SECONDS):
+                view = self._view()
+                if view is not None and view != before:
+                    self._renew(view)
+                before = view
+        finally:
+            with self._lock:
+                if self._display:
+                    self._display.close()
+                    self._display = None
 
-    def _erase(self) -> None:
-        if self._live:
-            self._print('\r' + ' ' * len(self._live) + '\r')
-            self._live = ''
+    def _renew(self, view: View) -> None:
+        if self._display is None:
+            from agents.scripts.display import Display
 
-    def _print(self, text: str) -> None:
+            assert self._stream is not None
+            started = Display(_Guarded(self), self._columns or None)
+            with self._lock:
+                self._display = started
+        with self._lock:
+            self._display.show(view)
+
+    def _write(self, text: str) -> None:
         if self._stream is not None:
             try:
                 self._stream.write(text)
@@ -115,6 +148,17 @@ class Console:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, self._stream.fileno())
                 os.close(nowhere)
+
+
+class _Guarded:
+    """The stream of a console as a file whose reader may be gone."""
+
+    def __init__(self, console: Console):
+        self.write = console._write
+        self._stream = console._stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def on_terminal(shown: bool = True) -> Console:

@@ -1,7 +1,6 @@
 """Plays many episodes of a trained policy and tells how good it is.
 
-python -m agents.scripts.evaluate --logdir logdir/<timestamp>-<config>
-    --num_episodes 100
+agents evaluate --logdir logdir/ant --num_episodes 100
 """
 
 import argparse
@@ -23,8 +22,8 @@ import numpy as np
 
 from agents.scripts import (
     config_file,
-    config_names,
     env_setup,
+    experiments,
     interrupts,
     options,
     overrides,
@@ -36,9 +35,6 @@ from agents.tools.runs import files
 
 # What stands for the table where JSON is to be printed.
 STDOUT = '-'
-
-# The checkpoint whose evaluation had the highest score.
-BEST = 'best'
 
 # The interval of the mean: how sure it is, and how often episodes are drawn
 # anew for it.
@@ -286,9 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def command(signals: interrupts.Interrupts) -> None:
         file = _find_file(given.json)
-        config = (
-            config_names.find_config(given.config)() if given.config else None
-        )
+        config = experiments.find_for_run(given.logdir, given.config, given.env)
         evaluation = evaluate(
             given.logdir,
             given.num_episodes,
@@ -302,10 +296,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if file is not None:
             files.write(file, f'{evaluation.to_json()}\n'.encode())
-        alone = given.json == STDOUT
-        print(evaluation.to_json() if alone else evaluation)
+        if given.json == STDOUT:
+            print(evaluation.to_json())
+        elif not given.quiet:
+            print(evaluation)
 
-    return playing.run(command)
+    return playing.run(command, given.quiet)
 
 
 def _find_file(name: str | None) -> pathlib.Path | None:
@@ -319,41 +315,24 @@ def _find_file(name: str | None) -> pathlib.Path | None:
     return file
 
 
-def _parse_checkpoint(text: str) -> int | str:
-    if text == BEST or text.isdecimal():
-        return text if text == BEST else int(text)
-    raise argparse.ArgumentTypeError(
-        f'a training step or {BEST} was expected, not {text!r}'
-    )
-
-
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents evaluate',
         description='Play many episodes of a trained policy and tell how good '
         'it is.',
         examples=[
-            'agents evaluate --logdir logdir/20261118T101500-pendulum',
+            'agents evaluate --logdir logdir/ant',
             'agents evaluate --logdir RUN --num_episodes 1000 --sample',
             'agents evaluate --logdir RUN --checkpoint best --json -',
         ],
     )
-    parser.add_argument('--logdir', required=True, help='directory of the run')
+    parser.add_run()
     parser.add_argument(
-        '--num_episodes', type=int, default=100, help='how many episodes (100)'
-    )
-    parser.add_argument(
-        '--checkpoint',
-        type=_parse_checkpoint,
-        help='training step of a checkpoint, or best (the last)',
-    )
-    parser.add_argument(
-        '--sample',
-        action='store_true',
-        help='sample actions instead of taking the most probable ones',
-    )
-    parser.add_argument(
-        '--seed', type=int, help='seed of the episodes (that of the run)'
+        '--num_episodes',
+        type=int,
+        default=100,
+        metavar='N',
+        help='how many episodes (100)',
     )
     parser.add_argument(
         '--json',
@@ -361,11 +340,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help='write scores and lengths there as well; - prints them instead '
         'of the table',
     )
-    parser.add_argument(
-        '--config', help='where the run needs functions that were not saved'
-    )
+    parser.add_sample()
+    parser.add_functions()
     parser.add_set()
+    parser.add_seed()
     parser.add_env_processes()
+    parser.add_quiet()
     return parser.parse(arguments)
 
 

@@ -8,11 +8,10 @@ the normalizer, the memory, masks and bounds of actions are part of it, see
 """
 
 import argparse
-import contextlib
-import json
 import pathlib
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if __name__ == '__main__':  # Before what takes long to import.
@@ -31,11 +30,9 @@ from agents.scripts import (
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.runs import files
 
-if TYPE_CHECKING:  # These import TensorFlow.
+if TYPE_CHECKING:  # Imports TensorFlow.
     from agents.scripts.export_check import Found
-    from agents.scripts.load import LoadedPolicy
 
 # Formats, and how the names of their files end.
 SUFFIXES = {
@@ -105,23 +102,29 @@ def export(
     kind = _find_format(path, format)
     if not path.parent.is_dir():
         raise errors.ConfigError(f'There is no directory {path.parent}.')
-    if kind == 'onnx':
-        from agents.exporting import onnx_model
+    # Only now, as these import TensorFlow.
+    from agents.exporting import formats, onnx_model
+    from agents.scripts import export_check
 
+    if kind == 'onnx':
         onnx_model.require_packages()
     loaded = agents.load(logdir, config, checkpoint)
-    with _replacing(path, kind) as new:
-        described = _write(loaded, logdir, new, kind)
-        comparison = None
+    comparison = None
+    with formats.replacing(path, kind) as new:
+        described = formats.write(
+            loaded.policy,
+            loaded.observation_space,
+            _about(logdir, loaded.checkpoint),
+            new,
+            kind,
+        )
         if check:
-            from agents.scripts import export_check
-
-            exported = _open(new, kind, described)
             given = loaded, logdir, config, changes, signals
-            moments = export_check.observe(*given)
-            comparison = export_check.compare(loaded, exported, *moments)
-        paths = [path, *_write_beside(path, kind, described)]
-    return Exported(paths, kind, described, comparison)
+            moments, source = export_check.observe(*given)
+            exported = formats.read(new, kind, described)
+            comparison = export_check.compare(loaded, exported, moments, source)
+        beside = formats.write_beside(path, kind, described)
+    return Exported([path, *beside], kind, described, comparison)
 
 
 def _find_format(path: pathlib.Path, format: str | None) -> str:
@@ -139,80 +142,17 @@ def _find_format(path: pathlib.Path, format: str | None) -> str:
     )
 
 
-@contextlib.contextmanager
-def _replacing(path: pathlib.Path, kind: str) -> Iterator[pathlib.Path]:
-    """A new file or directory, which gets its name when it is complete."""
-    if kind == 'saved_model':
-        from agents.exporting import saved_model
-
-        with saved_model.replacing(path) as directory:
-            yield directory
-        return
-    with files.replacing(path) as file:
-        yield pathlib.Path(file.name)
-
-
-def _write(
-    loaded: 'LoadedPolicy', logdir: pathlib.Path, path: pathlib.Path, kind: str
-) -> dict[str, Any]:
-    """Write a policy; returns what goes in and comes out."""
-    from agents.exporting import description
-    from agents.exporting.function import Function
+def _about(logdir: pathlib.Path, checkpoint: int | None) -> dict[str, Any]:
+    """What there is to tell of where a policy is from."""
     from agents.tools.graph.backend import tf
 
-    about = {
+    env = str(config_file.load_config(logdir)['env'])
+    return {
         'agents': agents.__version__,
         'tensorflow': tf.__version__,
-        'environment': str(config_file.load_config(logdir)['env']),
-        'checkpoint': loaded.checkpoint,
+        'environment': re.sub('^<function (.*)>$', r'\1', env),
+        'checkpoint': checkpoint,
     }
-    policy, space = loaded.policy, loaded.observation_space
-    described = description.describe(policy, space, about)
-    if kind == 'npz':
-        from agents.exporting import arrays
-
-        return arrays.write(policy, space, described, path)
-    function = Function(policy, space, described)
-    _module(kind).write(function, path)
-    return function.described
-
-
-def _open(path: pathlib.Path, kind: str, described: dict[str, Any]) -> Any:
-    """Open what was written, as a policy that keeps its memory."""
-    if kind == 'npz':
-        from agents.exporting import run_policy
-
-        return run_policy.Policy(path)
-    from agents.scripts.export_check import Stateful
-
-    return Stateful(_module(kind).Session(path), described)
-
-
-def _module(kind: str) -> Any:
-    """What writes and opens programs of a format."""
-    from agents.exporting import litert_model, onnx_model, saved_model
-
-    return {
-        'saved_model': saved_model,
-        'litert': litert_model,
-        'onnx': onnx_model,
-    }[kind]
-
-
-def _write_beside(
-    path: pathlib.Path, kind: str, described: dict[str, Any]
-) -> list[pathlib.Path]:
-    """Write what is needed beside the file itself."""
-    if kind == 'npz':
-        from agents.exporting import arrays
-
-        return [arrays.write_runner(path.parent)]
-    if kind == 'litert':  # Which has no place for it.
-        beside = path.with_name(f'{path.name}.json')
-        text = json.dumps(described, indent=2, allow_nan=False)
-        files.write(beside, f'{text}\n'.encode())
-        return [beside]
-    return []
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -249,11 +189,12 @@ def _tell(exported: Exported) -> None:
     )
     if found := exported.comparison:
         ours, theirs = found.microseconds
+        most = found.difference
+        apart = f'at most {most:.0e} apart' if most else 'all the same'
         shown.say(
             'compared',
             f'{found.steps} steps of {found.source}, {ours:.0f} µs each '
-            f'(agents.load: {theirs:.0f} µs), at most {found.difference:.0e} '
-            'apart',
+            f'(agents.load: {theirs:.0f} µs), {apart}',
         )
     shown.say('inputs', ', '.join(map(_describe, about['inputs'])))
     shown.say('outputs', ', '.join(map(_describe, about['outputs'])))

@@ -51,36 +51,6 @@ class Found(NamedTuple):
     microseconds: tuple[float, float]
 
 
-class Stateful:
-    """Keeps the memory of a program that has none of its own.
-
-    Args:
-        program: Maps named arrays to named arrays.
-        described: What goes in and comes out of it.
-    """
-
-    def __init__(self, program: Any, described: dict[str, Any]):
-        self._program, self._described = program, described
-        self.reset()
-
-    def reset(self) -> None:
-        """Tell that an episode begins."""
-        self._state: dict[str, np.ndarray] = {}
-
-    def __call__(self, observ: Any, mask: Any = None) -> np.ndarray:
-        """Choose the action for an observation."""
-        inputs = description.named_arrays(
-            self._described, observ, mask, self._state
-        )
-        found = self._program(inputs)
-        action = found.pop(description.ACTION)
-        self._state = {
-            name.removeprefix(description.NEXT): array
-            for name, array in found.items()
-        }
-        return action[0]
-
-
 def observe(
     loaded: LoadedPolicy,
     logdir: pathlib.Path,
@@ -111,7 +81,24 @@ def observe(
     except errors.Cancelled:
         raise
     except errors.UserError:
-        return [*_imagine(loaded)], 'random observations'
+        return [*imagine(loaded, STEPS)], 'random observations'
+
+
+def imagine(loaded: LoadedPolicy, steps: int) -> Iterator[Moment]:
+    """Random observations, with masks that leave each part a choice."""
+    seen = description.environment_space(
+        loaded.observation_space, loaded.action_space
+    )
+    seen.seed(0)
+    rng = np.random.default_rng(0)
+    masked = choices.has_mask(loaded.observation_space, loaded.action_space)
+    for step in range(steps):
+        mask = None
+        if masked:
+            sizes = choices.sizes(loaded.action_space)
+            parts = [rng.permutation(size) <= size // 2 for size in sizes]
+            mask = np.concatenate(parts)
+        yield Moment(seen.sample(), mask, step % IMAGINED_LENGTH == 0)
 
 
 def compare(
@@ -185,20 +172,3 @@ def _to_moment(policy: LoadedPolicy, observ: Any, begins: bool) -> Moment:
         if {*observ} == {choices.OBSERVATION}:
             observ = observ[choices.OBSERVATION]
     return Moment(observ, mask, begins)
-
-
-def _imagine(loaded: LoadedPolicy) -> Iterator[Moment]:
-    """Random observations, with a mask of which each part has a choice."""
-    seen = description.environment_space(
-        loaded.observation_space, loaded.action_space
-    )
-    seen.seed(0)
-    rng = np.random.default_rng(0)
-    masked = choices.has_mask(loaded.observation_space, loaded.action_space)
-    for step in range(STEPS):
-        mask = None
-        if masked:
-            sizes = choices.sizes(loaded.action_space)
-            parts = [rng.permutation(size) <= size // 2 for size in sizes]
-            mask = np.concatenate(parts)
-        yield Moment(seen.sample(), mask, step % IMAGINED_LENGTH == 0)

@@ -9,10 +9,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from agents.tools.envs import processes
-from agents.tools.world import ALONE, World
+
+if TYPE_CHECKING:  # It takes long to import.
+    from agents.tools.world import World
 
 # Of a terminal that is closed there is a signal on most systems, not on all.
 NAMES = 'SIGINT', 'SIGTERM', 'SIGHUP'
@@ -56,14 +58,14 @@ class Interrupts:
 
     Args:
         aim: What is going to be done at a signal, to be said.
-        ranks: Those that are stopped together.
+        ranks: Those that are stopped together, by default this process.
         quiet: Whether to say nothing of a first signal.
     """
 
     def __init__(
         self,
         aim: str = 'stopping',
-        ranks: World = ALONE,
+        ranks: 'World | None' = None,
         quiet: bool = False,
     ):
         self.signal: int | None = None
@@ -78,7 +80,7 @@ class Interrupts:
         self._last: list[Callable[[], None]] = []
         self._before: dict = {}
         self._problems = sys.stderr
-        self._ranks = ranks
+        self._ranks = ranks or _alone()
         self._together = False
 
     def stop_together(self) -> None:
@@ -202,6 +204,12 @@ class Interrupts:
             if number[0] in self._before and self._ranks.is_first:
                 return number[0]
         return None
+
+
+def _alone() -> 'World':
+    from agents.tools import world
+
+    return world.ALONE
 
 
 def is_heard(number: int) -> bool:

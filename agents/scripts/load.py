@@ -8,7 +8,8 @@ import numpy as np
 
 from agents.algorithms import sizes
 from agents.parts import distributions, policy, sequences
-from agents.scripts import config_file, networks, trust, utility
+from agents.scripts import config_file, networks, normalizer, trust, utility
+from agents.scripts.normalizer import Normalizer
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
@@ -62,8 +63,17 @@ def load(
         made.policy, observ_space, action_space, saved, encoder=made.encoder
     )
     step = _define_saver(loaded, directory).restore(step)
+    assert step is not None
     seed = saved.seed if seed is None else seed
-    return LoadedPolicy(loaded, observ_space, seed, num_agents, step)
+    return LoadedPolicy(
+        loaded,
+        observ_space,
+        seed,
+        num_agents,
+        step,
+        normalizer.of_observations(loaded.normalizer, saved.observ_clip),
+        normalizer.of_rewards(directory, step, saved.reward_clip),
+    )
 
 
 def _require_fit(
@@ -119,6 +129,9 @@ class LoadedPolicy:
         observation_space: Space of the observations.
         action_space: Space of the actions.
         checkpoint: Training step that the policy is from.
+        normalizer: Mean and deviation that observations are normalized by, see
+            `agents.scripts.normalizer`; None if they are not.
+        reward_normalizer: The same of the rewards that it has learnt from.
 
     Args:
         policy: The policy.
@@ -126,6 +139,8 @@ class LoadedPolicy:
         seed: Seed for actions that are sampled.
         num_agents: Number of observations in a batch, or None for no batch.
         checkpoint: Training step that the policy is from.
+        normalizer: What observations are normalized by.
+        reward_normalizer: What rewards were normalized by.
     """
 
     def __init__(
@@ -135,8 +150,12 @@ class LoadedPolicy:
         seed: int = 0,
         num_agents: int | None = None,
         checkpoint: int | None = None,
+        normalizer: Normalizer | None = None,
+        reward_normalizer: Normalizer | None = None,
     ):
         self.checkpoint = checkpoint
+        self.normalizer = normalizer
+        self.reward_normalizer = reward_normalizer
         self.observation_space = observ_space
         self.action_space = policy.action_space
         self._policy = policy

@@ -147,19 +147,14 @@ class Parser(argparse.ArgumentParser):
         """
         self.add_argument('--quiet', action='store_true', help=text)
 
-    def add_env_processes(self, default: bool | None = None) -> None:
-        """Add the options that decide where environments are stepped.
-
-        Args:
-            default: Whether that is in worker processes; None is where it is
-                quicker.
-        """
-        usual = '' if default else ' unless a step takes only some microseconds'
+    def add_env_processes(self) -> None:
+        """Add the options that decide where environments are stepped."""
         self.add_argument(
             '--env_processes',
             action='store_true',
-            default=default,
-            help=f'step environments in worker processes (the default{usual})',
+            default=None,
+            help='step environments in worker processes (the default unless a '
+            'step takes only some microseconds)',
         )
         self.add_argument(
             '--noenv_processes',

@@ -1,6 +1,7 @@
 """Replaces settings by what the command line says."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from agents.scripts import checks, plain_yaml
 from agents.tools import errors
@@ -14,12 +15,35 @@ def apply(config: AttrDict, texts: Sequence[str]) -> AttrDict:
     """
     changes = {}
     for override in texts:
-        key, equals, text = override.partition('=')
-        if not equals:
-            raise errors.ConfigError(
-                f'Expected --set key=value, not --set {override}.'
-            )
-        errors.require_known('setting', key, sorted(config))
-        value = plain_yaml.parse(text, f'The value of {key}')
+        key, text = split(override, '--set')
+        value = _read(config, key, text)
         changes[key] = checks.convert_value(key, value, config[key])
     return config.copy(**changes)
+
+
+def parse_list(config: AttrDict, key: str, text: str) -> list[Any]:
+    """Read values of a setting that commas separate, in the same way."""
+    return convert_list(config, key, _read(config, key, f'[{text}]'))
+
+
+def convert_list(
+    config: AttrDict, key: str, values: Sequence[Any]
+) -> list[Any]:
+    """Make each of some values one that a setting may have."""
+    errors.require_known('setting', key, sorted(config))
+    return [checks.convert_value(key, each, config[key]) for each in values]
+
+
+def split(text: str, option: str) -> tuple[str, str]:
+    """The name and the value in `key=value`."""
+    key, equals, value = text.partition('=')
+    if not equals:
+        raise errors.ConfigError(
+            f'Expected {option} key=value, not {option} {text}.'
+        )
+    return key, value
+
+
+def _read(config: AttrDict, key: str, text: str) -> Any:
+    errors.require_known('setting', key, sorted(config))
+    return plain_yaml.parse(text, f'The value of {key}')

@@ -44,6 +44,7 @@ STATISTICS = {
 
 # The table, and what of it is left out first where it is too wide.
 HEAD = 'group', 'runs', 'score', '95% interval', 'best', 'steps', 'time'
+INTERVAL = HEAD.index('95% interval')
 LEAST = 'time', 'best', 'steps'
 SHORTEST_NAME = 12
 
@@ -206,7 +207,9 @@ def format_table(
     Where it is too wide, columns that say least are left out, and names are
     shortened.
     """
-    rows = [HEAD, *map(_format_row, summaries)]
+    rows: list[tuple[str, ...]] = [HEAD, *map(_format_row, summaries)]
+    if not any(row[INTERVAL] for row in rows[1:]):
+        rows = [(*row[:INTERVAL], *row[INTERVAL + 1 :]) for row in rows]
     widths = _widths(rows)
     for name in LEAST:
         if width and sum(widths) + 2 * (len(widths) - 1) > width:

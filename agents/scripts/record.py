@@ -163,7 +163,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_sample()
     parser.add_functions()
     parser.add_set()
-    parser.add_env_processes(True)
+    parser.add_env_processes()
     parser.add_quiet()
     return parser.parse(arguments)
 

@@ -18,6 +18,7 @@ OWN = {
     'worker_timeout',
     'worker_restarts',
     'checkpoint_every',
+    'keep_checkpoints',
     'log_info',
 }
 

@@ -3,21 +3,25 @@
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from agents.scripts import console, interrupts, plan
+from agents.scripts.console import View
 
 if TYPE_CHECKING:  # It imports TensorFlow.
-    from agents.tools.runs.loop import Report
+    from agents.tools.runs.loop import Report, Tally
 
 # Words for what the loop does: for the user who waits for its end after a
-# signal, and for the live line.
+# signal, and for who looks on.
 WAITED_FOR = {
     'train': 'finishing the update',
     'eval': 'finishing the evaluation',
 }
 SHOWN = {'train': 'learning', 'eval': 'evaluating', 'checkpoint': 'saving'}
+
+# Seconds after which is shown how long something has been going on.
+LONG = 2.0
 
 
 class Status:
@@ -30,14 +34,37 @@ class Status:
         phases: plan.Plan,
     ):
         self.say = say.say
+        self._is_live = say.is_live
         self.signals = signals
         self.phases = phases
-        self._console = say
+        self.best = math.nan  # The highest score of an evaluation.
         self._begun: set[str] = set()
         self._compiled = False
         self._step = 0
-        self._trained = math.nan
+        self._trained = self._evaluated = math.nan
         self._rate = math.nan
+        self._shares: dict[str, float] = {}
+        self._renewed = 0.0
+        # What is being done, in a word and how far that is, and since when.
+        self._doing: tuple[str, Callable[[], str], float] | None = None
+        self._running = False
+        say.show(self._view)
+
+    @contextlib.contextmanager
+    def busy(
+        self, topic: str, describe: Callable[[], str] = str
+    ) -> Iterator[None]:
+        """Show what is being done within this context.
+
+        Args:
+            topic: What it is, in a word.
+            describe: Returns how far it is; called from another thread.
+        """
+        self._doing = topic, describe, time.perf_counter()
+        try:
+            yield
+        finally:
+            self._doing = None
 
     def begin(self, step: int) -> None:
         """Tell that the loop starts to run at a training step."""
@@ -45,13 +72,14 @@ class Status:
         self.say('train', f'{where}; tracing and compiling')
         self._started = time.perf_counter()
         self._step = self._first_step = step
+        self._running = True
         self.signals.stop_together()
 
     def complete(self, step: int) -> None:
         """Tell that there is nothing left to do."""
         self.say(
             'train',
-            f'complete at step {step:,}; --set steps=<more> goes on from there',
+            f'complete at step {step:,}; --steps=<more> goes on from there',
         )
 
     def end_early(self, step: int, callback: str) -> None:
@@ -74,25 +102,34 @@ class Status:
         # An update must not be left half done, unless nothing is lost by it;
         # and TensorFlow, interrupted while it writes, raises anything.
         hold = activity == 'checkpoint' or (activity == 'train' and not first)
-        where = f'{self._position(self._step)}  {shown}'
-        with (
-            self.signals.during(doing, hold),
-            self._console.busy('train', where),
-        ):
+        with self.signals.during(doing, hold), self.busy(shown):
             yield
         self._begun.add(activity)
         if activity in WAITED_FOR:
             self.signals.agree()
 
-    def progress(self, phase: str, step: int) -> None:
-        """Tell the step that a call of an operation has reached."""
+    def progress(self, phase: str, step: int, tally: 'Tally') -> None:
+        """Tell what a call of an operation has reached.
+
+        Args:
+            phase: The phase that the operation is of.
+            step: The training step.
+            tally: What there was since the last report of the phase.
+        """
         now = time.perf_counter()
         self._step = step
         if not self._compiled:
             self._compiled = True
             self.say('', f'compiled in {now - self._started:.1f} s')
             self._started, self._first_step = now, step
-        self._console.live('train', self._position(step))
+        # It is added to here, so that another thread must not look at it.
+        if phase == 'train' and now - self._renewed > console.RENEW_SECONDS:
+            self._renewed = now
+            self._shares = tally.shares() or self._shares
+            if tally.scores.episodes:
+                self._trained = tally.scores.score
+            if tally.rate() > 0:
+                self._rate = tally.rate()
 
     def report(self, report: 'Report') -> None:
         """Tell the scores of an evaluation and of the training before it."""
@@ -100,6 +137,8 @@ class Status:
             self._trained = report.score
             self._rate = report.steps_per_second
         else:
+            self._evaluated = report.score
+            self.best = max(report.score, self.best, key=_rank)
             nothing = math.isnan(self._trained)  # No episode has ended yet.
             trained = '-' if nothing else f'{self._trained:.1f}'
             rate = f'{self._rate:,.0f} steps/s' if self._rate > 0 else ''
@@ -109,11 +148,56 @@ class Status:
                 f'eval {report.score:.1f}  {rate}'.rstrip(),
             )
 
+    def _view(self) -> View:
+        """What is shown of all this; called from another thread."""
+        now = time.perf_counter()
+        usual = 'learning' if self._running else 'starting'
+        topic, describe, since = self._doing or (usual, str, now)
+        seconds = now - since
+        parts = [describe()]
+        if seconds >= LONG:
+            parts.append(f'{seconds:.0f} s')
+        text = ', '.join(filter(None, parts))
+        if not self._running:
+            return View(topic, text)
+        step, total = self._step, self.phases.steps
+        left = self._left(step)
+        behind = [text, f'{step / total:.0%}', left and f'{left} left']
+        return View(
+            topic,
+            '  '.join(filter(None, behind)),
+            step / total,
+            tuple(self._facts(step, total)),
+        )
+
+    def _facts(self, step: int, total: int) -> Iterator[str]:
+        yield f'step {step:,} of {total:,}'
+        for name, score in (
+            ('train', self._trained),
+            ('eval', self._evaluated),
+            ('best', self.best),
+        ):
+            if not math.isnan(score):  # Until an episode has ended.
+                yield f'{name} {score:.1f}'
+        if self._rate > 0:
+            yield f'{self._rate:,.0f} steps/s'
+        if self._shares:
+            parts = self._shares.items()
+            yield ', '.join(f'{part} {share:.0%}' for part, share in parts)
+
     def _position(self, step: int) -> str:
+        text = f'step {step:,} ({step / self.phases.steps:.0%})'
+        left = '' if self._is_live else self._left(step)  # It is shown below.
+        return f'{text}  {left} left' if left else text
+
+    def _left(self, step: int) -> str:
+        """How long the rest takes, if that can be told."""
         elapsed = time.perf_counter() - self._started
         total, done = self.phases.steps, step - self._first_step
-        text = f'step {step:,} ({step / total:.0%})'
         if not done or step >= total:
-            return text
-        left = elapsed * (total - step) / done
-        return f'{text}  {console.duration(left)} left'
+            return ''
+        return console.duration(elapsed * (total - step) / done)
+
+
+def _rank(score: float) -> float:
+    return -math.inf if math.isnan(score) else score

@@ -66,6 +66,7 @@ def _train_as_asked(
     ):
         try:
             directory, config = chosen_run.claim(given, terminal, stack, ranks)
+            signals.call_last(terminal.close)
             unused = functools.partial(run_directory.remove_unused, directory)
             signals.call_last(unused)
             scores = train(
@@ -113,6 +114,7 @@ def _end(
     if not (stopped or mistake or signals.signal):
         raise error
     signals.disarm()
+    terminal.close()
     step = _last_checkpoint(directory)
     saved = f'{name} is saved'
     if mistake:

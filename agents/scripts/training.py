@@ -25,6 +25,7 @@ from agents.scripts import (
     config_file,
     console,
     env_setup,
+    hyperparameters,
     info_means,
     interrupts,
     plain_yaml,
@@ -238,7 +239,12 @@ def _train(
                 utility.save_spaces(envs[0], logdir)
                 columns = info_means.columns(config.log_info)
                 loop.records = stack.enter_context(
-                    utility.define_records(logdir, loop.clock(), columns)
+                    utility.define_records(
+                        logdir,
+                        loop.clock(),
+                        columns,
+                        hyperparameters.of_config(config),
+                    )
                 )
 
         loop = _define_loop(

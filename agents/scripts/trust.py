@@ -48,7 +48,10 @@ def refuse(
         directory: Directory of the file.
     """
     if plain_yaml.names_function(value):
-        cure = 'Give the config that defines it, as --config=file.py:function.'
+        cure = (
+            'Give the config that defines it, as --config=file.py:function, or '
+            'the environment, as --env=file.py:function.'
+        )
     else:
         cure = _advise(key, value)
     shown = errors.shorten(repr(value), MOST_CHARACTERS)

@@ -455,12 +455,16 @@ def require_room(logdir: Path, weights: int) -> None:
 
 @contextlib.contextmanager
 def define_records(
-    logdir: Path, step: int, columns: Sequence[str] = ()
+    logdir: Path,
+    step: int,
+    columns: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> Iterator['Records']:
     """Open the results of a run, see `agents.tools.runs.records`."""
     from agents.tools.runs.records import Records
 
-    with contextlib.closing(Records(logdir, step, columns)) as records:
+    made = Records(logdir, step, columns, settings)
+    with contextlib.closing(made) as records:
         yield records
 
 

@@ -42,6 +42,19 @@ def append(recorder, step, stack, begins, lost=False):
     )
 
 
+@pytest.mark.parametrize('steps', [1, 2, 3, 8, 13])
+def test_ages_of_episodes(steps):
+    rng = np.random.default_rng(steps)
+    begins = rng.random((steps, AGENTS)) < [0.0, 0.2, 0.5, 1.0]
+    before = age = np.int32([7, 0, 3, 1])
+    expected = []
+    for row in begins:
+        age = np.where(row, 0, age + 1)
+        expected.append(age)
+    found = frames._ages(tf.constant(begins), tf.constant(before))
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize('repeats', [False, True])
 @pytest.mark.parametrize('chance', [0.0, 0.1, 0.4, 1.0])
 def test_stacks_are_those_that_were_recorded(repeats, chance):

@@ -1,8 +1,10 @@
 """What a terminal shows, on a real one and elsewhere."""
 
+import contextlib
 import io
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -32,15 +34,28 @@ def terminal():
     os.close(reader)
 
 
-def visible(text):
-    """What is left on the screen after all returns of the carriage."""
-    screen = []
-    for line in text.replace('\r\n', '\n').split('\n'):
-        cells = ''
-        for part in line.split('\r'):
-            cells = part + cells[len(part) :]
-        screen.append(cells.rstrip())
-    return screen
+def screen(text):
+    """What is left on the screen after all moves of the cursor."""
+    rows, row, column = [''], 0, 0
+    for part in re.findall(r'\x1b\[[?\d;]*[A-Za-z]|[\r\n]|[^\x1b\r\n]+', text):
+        if part == '\n':
+            row += 1
+            rows += [''] * (row + 1 - len(rows))
+        elif part == '\r':
+            column = 0
+        elif part.startswith('\x1b'):
+            number, move = part[2:-1], part[-1]
+            if move == 'A':
+                row -= int(number)
+            elif move == 'K':
+                rows[row] = ''
+            else:
+                assert move == 'm'  # A color.
+        else:
+            before = rows[row].ljust(column)[:column]
+            rows[row] = before + part + rows[row][column + len(part) :]
+            column += len(part)
+    return '\n'.join(row.rstrip() for row in rows).rstrip().split('\n')
 
 
 def test_lines_begin_with_their_topic():
@@ -59,72 +74,153 @@ def test_width_is_that_of_a_terminal(terminal, monkeypatch):
     assert console.Console(io.StringIO()).width is None
 
 
-def test_lines_are_printed_as_they_are(terminal):
+def view(topic='learning', **parts):
+    return lambda: console.View(topic, **parts)
+
+
+@pytest.fixture
+def quickly(monkeypatch):
+    """Renews often; on a terminal of a kind that can be gone back on."""
+    monkeypatch.setattr(console, 'RENEW_SECONDS', 0.01)
+    monkeypatch.setenv('TERM', 'xterm')
+    monkeypatch.setenv('COLUMNS', '60')
+
+
+def test_lines_go_on_above_what_is_shown(terminal, quickly):
     stream, shown = terminal
-    out = console.Console(stream)
-    out.live('train', 'step 5')
-    out.print('  one\n\n  two')
-    assert visible(shown()) == ['  one', '', '  two', '']
+    with console.Console(stream) as output:
+        output.say('plan', 'first')
+        output.show(view(text='5 s', facts=('step 5', 'best 7.0')))
+        before = shown()
+        output.print('  [red]one[/red]\n\n  two :smile: ' + 60 * 'x')
+        after = screen(before + shown())
+    assert screen(before) == [
+        'plan       first',
+        'learning   5 s',
+        '           step 5   best 7.0',
+    ]
+    assert after == [
+        'plan       first',
+        '  [red]one[/red]',
+        '',
+        '  two :smile: ' + 60 * 'x',
+        'learning   5 s',
+        '           step 5   best 7.0',
+    ]
 
 
-def test_live_line_is_only_for_terminals():
-    stream = io.StringIO()
-    console.Console(stream).live('train', 'step 5')
-    assert stream.getvalue() == ''
-
-
-def test_live_line_is_replaced(terminal):
-    stream, shown = terminal
-    output = console.Console(stream)
-    output.live('train', 'a long line that is live')
-    output.say('train', 'short')
-    output.say('train', 'last')
-    assert visible(shown()) == ['train      short', 'train      last', '']
-
-
-def test_live_line_is_renewed_now_and_then(terminal, monkeypatch):
-    stream, shown = terminal
-    output = console.Console(stream)
-    for step, moment in ((1000, 5.0), (2000, 5.1), (3, 5.3)):
-        monkeypatch.setattr(console.time, 'monotonic', lambda at=moment: at)
-        output.live('train', f'step {step}')
-    monkeypatch.undo()
-    text = shown()
-    assert visible(text) == ['train      step 3']
-    assert '2000' not in text
-
-
-def test_what_takes_long_is_told_with_its_seconds(terminal, monkeypatch):
-    monkeypatch.setattr(console, 'BUSY_SECONDS', 0.05)
+def test_nothing_is_left_of_what_was_shown(terminal, quickly):
     stream, shown = terminal
     threads = threading.active_count()
     with console.Console(stream) as output:
-        with output.busy('train', 'evaluating'):
-            time.sleep(0.3)
-        output.say('train', 'done')
-    text = shown()
-    assert visible(text) == ['train      done', '']
-    assert 'train      evaluating, 0 s' in text
+        output.show(view(done=0.5, facts=('step 5',)))
+        text = shown()
+        output.say('done', 'at last')
+    text += shown()
+    assert '━' in text and 'step 5' in text
+    assert screen(text) == ['done       at last']
     assert threading.active_count() == threads
+    assert '?25' not in text  # The cursor stays, also if we are killed.
 
 
-def test_what_is_over_is_told_no_more(terminal, monkeypatch):
-    monkeypatch.setattr(console, 'BUSY_SECONDS', 0.05)
+def test_nothing_is_left_after_an_error(terminal, quickly):
+    stream, shown = terminal
+    before = sys.stdout
+    with (
+        contextlib.suppress(ArithmeticError),
+        console.Console(stream) as output,
+    ):
+        output.show(view(text='so far'))
+        text = shown()
+        assert 'learning   so far' in screen(text)
+        raise ArithmeticError
+    assert screen(text + shown()) == ['']
+    assert sys.stdout is before
+
+
+def test_what_others_print_goes_above(terminal, quickly, monkeypatch):
+    stream, shown = terminal
+    monkeypatch.setattr(sys, 'stdout', stream)
+    with console.Console(stream) as output:
+        output.show(view(text='so far'))
+        text = shown()
+        print('hello')
+        text += shown()
+        assert screen(text) == ['hello', 'learning   so far']
+
+
+@pytest.mark.parametrize('columns', [12, 30, 45, 200])
+def test_what_is_shown_fits_the_terminal(
+    terminal, quickly, monkeypatch, columns
+):
+    monkeypatch.setenv('COLUMNS', str(columns))
+    stream, shown = terminal
+    facts = 'step 1,000,000 of 2,000,000', 'train 5.0', 'best 123,456.0'
+    with console.Console(stream) as output:
+        output.show(view(text='50%  1:00 left', done=0.5, facts=facts))
+        rows = screen(shown())
+    assert rows[0].startswith('learning')
+    assert max(map(len, rows)) < columns
+    if columns == 200:
+        assert rows[0].endswith('   50%  1:00 left') and '━━━' in rows[0]
+        assert re.split(' {3,}', rows[1]) == ['', *facts]
+
+
+@pytest.mark.parametrize('kind', ['dumb', 'unknown', ''])
+def test_plain_terminals_show_lines_only(terminal, quickly, monkeypatch, kind):
+    monkeypatch.setenv('TERM', kind)
     stream, shown = terminal
     with console.Console(stream) as output:
-        with output.busy('train', 'evaluating'):
-            pass
-        time.sleep(0.2)
-        output.say('train', 'done')
-    assert visible(shown()) == ['train      done', '']
-
-
-def test_only_terminals_are_told_what_takes_long(monkeypatch):
-    monkeypatch.setattr(console, 'BUSY_SECONDS', 0.01)
-    stream = io.StringIO()
-    with console.Console(stream) as output, output.busy('train', 'evaluating'):
+        output.show(view())
         time.sleep(0.1)
+        output.say('train', 'done')
+    assert shown() == 'train      done\r\n'
+    assert not output.is_live
+
+
+def test_terminal_without_colors_is_shown_none(terminal, quickly, monkeypatch):
+    monkeypatch.setenv('NO_COLOR', '1')
+    stream, shown = terminal
+    with console.Console(stream) as output:
+        output.show(view(done=0.5, text='50%'))
+        text = shown()
+    assert '━' in text
+    assert not re.search(r'\x1b\[[\d;]*3\d', text)
+
+
+def test_ranks_show_it_on_the_terminal_of_their_launcher(quickly, monkeypatch):
+    monkeypatch.setenv(console.TERMINAL, '50')
+    stream = io.StringIO()
+    with console.Console(stream) as output:
+        assert output.width == 50 and output.is_live
+        output.show(view(text='50%', done=0.5))
+        time.sleep(0.3)
+        (row,) = screen(stream.getvalue())
+        assert row.startswith('learning   ━') and len(row) == 49
+        output.say('train', 'done')
+    assert screen(stream.getvalue()) == ['train      done']
+
+
+def test_only_terminals_are_shown_what_goes_on(quickly):
+    stream = io.StringIO()
+    threads = threading.active_count()
+    with console.Console(stream) as output:
+        output.show(view())
+        assert threading.active_count() == threads
+        time.sleep(0.05)
     assert stream.getvalue() == ''
+
+
+def test_what_is_shown_needs_a_library_that_lines_do_not():
+    code = (
+        'import sys\n'
+        'from agents.scripts import console, train\n'
+        'with console.on_terminal() as terminal:\n'
+        '    terminal.say("plan", "first")\n'
+        'print("rich" in sys.modules)\n'
+    )
+    output, problems = run(code).communicate()
+    assert (output, problems) == (b'plan       first\nFalse\n', b'')
 
 
 def test_terminal_that_is_closed_is_no_error():
@@ -152,7 +248,8 @@ def test_terminal_that_is_closed_is_no_error():
 
 def test_silent_console_prints_nothing(capfd):
     console.silent().say('plan', 'so many steps')
-    console.silent().live('plan', 'so many steps')
+    with console.silent() as output:
+        output.show(console.View('plan').__class__)
     assert capfd.readouterr() == ('', '')
 
 

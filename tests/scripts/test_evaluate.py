@@ -175,4 +175,4 @@ def test_checkpoint_that_is_no_step_is_refused(native_run, capsys):
     with pytest.raises(SystemExit) as info:
         command(native_run, '--checkpoint=last')
     assert info.value.code == 2
-    assert 'a training step or best was expected' in capsys.readouterr().err
+    assert 'neither a training step nor best' in capsys.readouterr().err

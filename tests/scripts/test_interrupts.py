@@ -99,6 +99,21 @@ def test_other_ranks_hear_nothing_but_from_the_first():
         assert signals.signal == signal.SIGTERM
 
 
+@pytest.mark.parametrize('quiet', [False, True])
+def test_signal_is_told_unless_that_is_not_wanted(capfd, monkeypatch, quiet):
+    monkeypatch.setattr(interrupts, 'PATIENCE', 0.05)
+    with (
+        interrupts.Interrupts('saving', quiet=quiet) as signals,
+        pytest.raises(KeyboardInterrupt),
+        signals.during('finishing the update', hold=True),
+    ):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.3)
+    told = '\nSIGINT: saving; once more to exit at once.\n'
+    told += f'{"":<11}finishing the update first\n'
+    assert capfd.readouterr().out == ('' if quiet else told)
+
+
 @pytest.mark.parametrize('number', interrupts.SIGNALS)
 def test_first_signal_calls_and_goes_on(start, number):
     process = start()

@@ -134,3 +134,18 @@ def test_programs_are_kept_while_another_thread_may_run_them():
         done.set()
         thread.join()
     assert programs._is_only_thread() == before
+
+
+@pytest.mark.parametrize('module', ['ipykernel.heartbeat', 'mine'])
+def test_threads_of_a_notebook_keep_no_programs(module):
+    begun, done = threading.Event(), threading.Event()
+    names = {'__name__': module, 'begun': begun, 'done': done}
+    exec('def run(): begun.set(); done.wait()', names)
+    thread = threading.Thread(target=names['run'])
+    thread.start()
+    begun.wait()
+    try:
+        assert programs._is_only_thread() == (module != 'mine')
+    finally:
+        done.set()
+        thread.join()

@@ -123,10 +123,10 @@ def test_dark_pictures_have_other_colors(run, tmp_path):
 
 
 def test_texts_are_no_formulas_and_files_are_the_same_again(run, tmp_path):
-    logdir = run('$\\frac{-<b>&', [1, 2])
+    logdir = run('$\\frac{-<b>&$', [1, 2])
     files = [tmp_path / 'one.svg', tmp_path / 'two.svg']
     for file in files:
-        plot.plot(logdir, file, title='$\\frac{ \n<script>')
+        plot.plot(logdir, file, title='$\\frac{ \n<script>$')
     one, two = [file.read_text() for file in files]
     assert one == two
     assert one.startswith('<?xml') and '<script>' not in one
@@ -136,7 +136,7 @@ def test_texts_are_no_formulas_and_files_are_the_same_again(run, tmp_path):
 
 
 def test_run_of_any_scores_is_drawn(tmp_path):
-    logdir = tmp_path / '$\\frac{'
+    logdir = tmp_path / '$\\frac{$'
     logdir.mkdir()
     scores = ['1e29', '-1e29', '1e308', 'inf', '-inf', 'nan', '', '1e-300']
     spreads = ['1e29', '1e308', 'inf', 'nan', '', '-1', '0', '1e-300']
@@ -159,13 +159,16 @@ def test_table_fits_the_terminal():
     assert 'time' not in head and 'score' in head
 
 
-@pytest.mark.parametrize('names', [['a', 'b'], [f'g{i}' for i in range(20)]])
+@pytest.mark.parametrize(
+    'names', [['a', '$\\frac{$'], [f'$\\g{{{i}$' for i in range(20)]]
+)
 def test_all_lines_are_named(names):
     lines = [
         drawing.Line(name, *np.ones((4, 2)), color=number)
         for number, name in enumerate(names)
     ]
     figure = drawing.draw(lines)
+    assert drawing.encode(figure, 'png')
     texts = [text.get_text() for text in figure.axes[0].texts]
     texts += [
         text.get_text()

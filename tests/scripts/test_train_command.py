@@ -538,6 +538,40 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     assert whole_checkpoints(directory) == [20, 40, 60]
 
 
+def test_run_has_a_name_that_resumes_it(home, capfd, eagerly, mistake, tiny):
+    small = [f'--set={key}={tiny()[key]}' for key in CHANGED]
+    arguments = ['--name=mine', '--noenv_processes']
+    assert main([*arguments, '--env=CartPole-v1', '--quiet', *small]) == 0
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ('', '')
+    assert [path.name for path in (home / 'logdir').iterdir()] == ['mine']
+
+    # It needs nothing else to go on.
+    assert main([*arguments, '--steps=60', '--seed=4']) == 0
+    output = capfd.readouterr().out
+    assert 'agents     mine: PPO on CartPole-v1, seed 4\n' in output
+    assert 'run        logdir/mine (resumed)\n' in output
+    assert '           steps: 40 → 60\n' in output
+    assert 'as before' not in output
+    assert whole_checkpoints(home / 'logdir' / 'mine')[-1] == 60
+
+    problems = mistake(*arguments, '--env=Acrobot-v1')
+    assert 'is a run with env=CartPole-v1, not env=Acrobot-v1.' in problems
+    problems = mistake(*arguments, '--config=pendulum_trpo')
+    assert 'is a run with algorithm=ppo, not algorithm=trpo.' in problems
+    assert main([*arguments, '--config=debug', '--settings']) == 0
+    assert '* steps                   60 ' in capfd.readouterr().out
+
+
+def test_run_that_there_is_not_is_one_line(mistake, home):
+    problems = mistake('--name=mine')
+    assert 'There is no run logdir/mine to go on with.' in problems
+    for name in ('../mine', '.mine', 'a/b', '-x'):
+        problems = mistake(f'--name={name}', '--config=debug')
+        assert 'the name of a directory within ./logdir' in problems
+    assert not list(home.iterdir())
+
+
 CHANGED = (
     'max_length', 'num_agents', 'update_every', 'steps', 'batch_size',
     'eval_every', 'policy_layers', 'value_layers',

@@ -648,5 +648,5 @@ def test_complete_run_is_told_how_to_go_on(tiny, tmp_path):
     console, told = listener()
     assert not list(train(tiny(), tmp_path, False, console))
     assert told[-1] == (
-        'train complete at step 40; --set steps=<more> goes on from there'
+        'train complete at step 40; --steps=<more> goes on from there'
     )

@@ -4,7 +4,11 @@ from typing import Any
 
 from agents.algorithms import pieces, sizes
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import Learner, apply_to_rows, define_steps
+from agents.algorithms.learner import (
+    GradientLearner,
+    apply_to_rows,
+    define_steps,
+)
 from agents.algorithms.on_policy import OnPolicy
 from agents.algorithms.reinforce.reinforce import score_loss
 from agents.parts import critic, sequences
@@ -48,7 +52,7 @@ class ACKTR(OnPolicy):
         super().__init__(policy, learner, _define_critic(networks, task), task)
 
 
-class NaturalLearner(Learner):
+class NaturalLearner(GradientLearner):
     """Takes a step along the natural gradient of the score-function estimate.
 
     Args:
@@ -58,11 +62,7 @@ class NaturalLearner(Learner):
     """
 
     def __init__(self, policy: Policy, optimizer: Any, task: Task):
-        super().__init__()
-        self.optimizer = optimizer
-        self._policy = policy
-        self._config = task.config
-        self._ranks = task.ranks
+        super().__init__(policy, optimizer, task)
         self._step_size = tf.Variable(1.0, trainable=False)
 
     def update(
@@ -90,12 +90,6 @@ class NaturalLearner(Learner):
             'step_size': self._step_size.read_value(),
             'skipped': self.optimizer.skipped,
         }
-
-    def failure(self) -> Exception | None:
-        return self.optimizer.failure()
-
-    def summary(self) -> dict[str, tf.Tensor]:
-        return self.optimizer.summary('policy')
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         steps, policy = apply_to_rows(self._policy, rows)

@@ -27,11 +27,8 @@ class ProximalLearner(MinibatchLearner):
     """
 
     def __init__(self, policy: Policy, optimizer: Any, task: Task):
-        super().__init__(optimizer)
+        super().__init__(policy, optimizer, task)
         self.draws = task.config.update_epochs
-        self._policy = policy
-        self._config = task.config
-        self._ranks = task.ranks
         self._penalty = tf.Variable(
             task.config.kl_init_penalty, trainable=False
         )
@@ -57,7 +54,7 @@ class ProximalLearner(MinibatchLearner):
     def summary(self) -> dict[str, tf.Tensor]:
         return {
             'kl': self._kl.read_value(),
-            **self.optimizer.summary('policy'),
+            **super().summary(),
         }
 
     def transient(self) -> list[Any]:

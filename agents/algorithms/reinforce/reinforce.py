@@ -4,10 +4,13 @@ from typing import Any
 
 from agents.algorithms import pieces, sizes
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import Learner, apply_to_rows, define_steps
+from agents.algorithms.learner import (
+    GradientLearner,
+    apply_to_rows,
+    define_steps,
+)
 from agents.algorithms.on_policy import OnPolicy
 from agents.parts import sequences
-from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools.graph.backend import tf
 
@@ -32,21 +35,8 @@ class REINFORCE(OnPolicy):
         super().__init__(policy, learner, critic, task)
 
 
-class ScoreLearner(Learner):
-    """Takes one step along the score-function estimate of the gradient.
-
-    Args:
-        policy: The policy.
-        optimizer: Changes its weights, see `agents.parts.adam`.
-        task: What the algorithm is made for.
-    """
-
-    def __init__(self, policy: Policy, optimizer: Any, task: Task):
-        super().__init__()
-        self.optimizer = optimizer
-        self._policy = policy
-        self._config = task.config
-        self._ranks = task.ranks
+class ScoreLearner(GradientLearner):
+    """Takes one step along the score-function estimate of the gradient."""
 
     def update(
         self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
@@ -60,12 +50,6 @@ class ScoreLearner(Learner):
             sequences.rows_per_part(network, self._config.update_every),
         )
         return {**metrics, 'skipped': self.optimizer.skipped}
-
-    def failure(self) -> Exception | None:
-        return self.optimizer.failure()
-
-    def summary(self) -> dict[str, tf.Tensor]:
-        return self.optimizer.summary('policy')
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         steps, policy = apply_to_rows(self._policy, rows)

@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import choices, errors, spaces
+from agents.tools.envs import vector_masks
 from agents.tools.envs.vector_errors import VectorErrors
-from agents.tools.envs.vector_masks import ObserveMasks
 
 # How many values methods return, see `agents.tools.envs.env_slice`.
 VALUES = {'step': 5, 'reset': 2}
@@ -42,8 +42,8 @@ class CheckedVector:
         constructor: Function that makes the vector.
         seed: Seed for the first reset, or None.
         first: Index of the first of its environments within the batch.
-        action_masks: Whether to observe masks that the info of the first reset
-            tells of, for which it is reset at once.
+        action_masks: Whether to observe masks of actions, if there are any,
+            see `vector_masks.ObserveMasks`.
     """
 
     def __init__(
@@ -206,19 +206,25 @@ class CheckedVector:
             self.mode, self.assumed = find_mode(self.env)
 
     def _look_for_masks(self, first: int) -> None:
-        """Observe masks if there are any."""
+        """Observe masks if there are any.
+
+        Whether the infos tell them is seen by the first reset, which is kept.
+        """
         found = self.observation_space, self.action_space
         if not choices.may_be_told(*found):
             return
-        result = self._ask_reset()
-        if isinstance(result[1], Mapping) and choices.KEY in result[1]:
-            self.env = masked = ObserveMasks(self.env, first)
-            self.observation_space = masked.single_observation_space
+        result = None
+        if vector_masks.find_method(self.env) is None:
+            result = self._kept = self._ask_reset()
+            told = isinstance(result[1], Mapping) and choices.KEY in result[1]
+            self._expects_no_mask = not told
+            if not told:
+                return
+        self.env = masked = vector_masks.ObserveMasks(self.env, first)
+        self.observation_space = masked.single_observation_space
+        if result is not None:
             with self.errors.telling('in reset'):
-                result = masked.add(*result)
-        else:
-            self._expects_no_mask = True
-        self._kept = result
+                self._kept = masked.add(*result)
 
     def _ask_reset(self) -> tuple:
         seed, self._seed = self._seed, None  # Later ones go on in the stream.

@@ -32,7 +32,7 @@ class Comparison:
         self._envs = envs
         self._seed = seed
         self._limit = limit
-        self._actions = random_actions.RandomActions(envs[0].action_space, seed)
+        self._actions = random_actions.RandomActions(envs[0], seed)
 
     def run(self, steps: int) -> str | None:
         """Compare so many steps; returns where they first differ, if so.
@@ -95,7 +95,7 @@ class Comparison:
         try:
             action = self._actions.sample(self._observ, self._info)
         except errors.EnvError:  # Which has been told.
-            action = self._actions.sample(None, None)
+            action = self._actions.sample_any()
         return random_actions.as_given(self._envs[0].action_space, action)
 
     def _describe(self, difference: str) -> str:

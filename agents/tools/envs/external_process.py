@@ -128,6 +128,11 @@ class ExternalProcess:
         return self._process.pid
 
     @property
+    def is_up(self) -> bool:
+        """Whether its environments are known to have been constructed."""
+        return self._spaces is not None
+
+    @property
     def observation_space(self) -> gym.Space:
         return self._found_spaces()[0]
 

@@ -7,12 +7,8 @@ for breach in report.breaches:
 
 import contextlib
 import copy
-import dataclasses
-import pathlib
 import re
-import sysconfig
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,9 +16,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import errors, spaces
+from agents.tools import choices, errors, spaces
 from agents.tools.envs import comparison, contract, random_actions
 from agents.tools.envs.contract import Complaint
+from agents.tools.envs.inspection_report import Breaches, Report
 from agents.tools.envs.ranges import Range
 
 # After so many errors that an environment raised, it is not asked again.
@@ -34,21 +31,6 @@ COMPARED_STEPS = 300
 # Steps between two reports of the progress.
 PROGRESS_STEPS = 100
 
-# Where code is that is not the environment's. What called it is of no interest
-# when it raises, and what it called only if it is from there as well.
-OURS = tuple(
-    str(pathlib.Path(__file__).parents[depth].resolve() / name)
-    for depth, name in ((1, ''), (2, 'scripts'))
-)
-OTHERS = tuple(
-    str(pathlib.Path(sysconfig.get_path(kind)).resolve())
-    for kind in ('purelib', 'platlib', 'stdlib')
-)
-MOST_FRAMES = 4
-
-# How long what is told of a breach may be.
-MOST_CHARACTERS = 400
-
 # What libraries say to those who write them.
 FOR_DEVELOPERS = (
     DeprecationWarning,
@@ -56,77 +38,6 @@ FOR_DEVELOPERS = (
     ImportWarning,
     ResourceWarning,
 )
-
-
-@dataclasses.dataclass
-class Breach:
-    """Something that breaks the contract, and where it did first.
-
-    Attributes:
-        kind: What it is about.
-        text: What is wrong, and what was expected.
-        ends: Whether a training ends by it.
-        episode: The episode it happened in, from one; zero before any.
-        step: The step of it, from one; zero for its reset.
-        count: How often there was something wrong of this kind.
-        frames: For an error, the lines of the environment that raised it.
-    """
-
-    kind: str
-    text: str
-    ends: bool
-    episode: int
-    step: int
-    count: int = 1
-    frames: list[str] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass
-class Report:
-    """What an inspection found.
-
-    Attributes:
-        observation_space: Space of the observations, None if there was none.
-        action_space: Space of the actions, None if there was none.
-        breaches: What breaks the contract, the first of each kind.
-        steps: How many steps were taken.
-        observ: Ranges of the leaves of observations, in the order of `nested`.
-        reward: Range of the rewards.
-        scores: Scores of the episodes that ended.
-        lengths: Their numbers of steps.
-        terminated: How many of them were terminated.
-        truncated: How many of them the environment truncated.
-        cut: How many were as long as allowed and had not ended.
-        starts_differ: Whether there were different first observations.
-        step_seconds: How long steps took.
-        reset_seconds: How long resets took.
-        masked: Where masks of actions were found, in 'observation' or 'info'.
-        possible: The share of choices that they allowed.
-        render_modes: The ways to be seen that it declares.
-        repeated: For how many steps another environment with the same seed and
-            the same actions did the same, None if that was not found out.
-        warnings: What it warned of.
-    """
-
-    observation_space: gym.Space | None = None
-    action_space: gym.Space | None = None
-    breaches: list[Breach] = dataclasses.field(default_factory=list)
-    steps: int = 0
-    observ: list[Range] = dataclasses.field(default_factory=list)
-    reward: Range = dataclasses.field(default_factory=Range)
-    scores: list[float] = dataclasses.field(default_factory=list)
-    lengths: list[int] = dataclasses.field(default_factory=list)
-    terminated: int = 0
-    truncated: int = 0
-    cut: int = 0
-    starts_differ: bool = False
-    step_seconds: list[float] = dataclasses.field(default_factory=list)
-    reset_seconds: list[float] = dataclasses.field(default_factory=list)
-    masked: str = ''
-    possible: list[float] = dataclasses.field(default_factory=list)
-    render_modes: list[str] = dataclasses.field(default_factory=list)
-    repeated: int | None = None
-    warnings: list[str] = dataclasses.field(default_factory=list)
 
 
 def inspect(
@@ -180,12 +91,14 @@ class _Inspection:
         self._seed = seed
         self._limit = limit
         self._progress = progress
-        self._breaches: dict[str, Breach] = {}
+        self._breaches = Breaches(self.report)
         self._arguments = ['seed', 'options']
         self._errors = 0
-        self._episode, self._step_number, self._score = 0, 0, 0.0
+        self._score = 0.0
         self._last: tuple[Any, Any] | None = None
         self._first: Any = None
+        # Whether the info of the first state had a mask of the actions.
+        self._tells_mask: bool | None = None
 
     def warn(self, message: Any, *_: Any, **__: Any) -> None:
         """Keep what somebody warns of."""
@@ -200,21 +113,19 @@ class _Inspection:
         except errors.EnvError:
             raise
         except Exception as error:
-            self._raised('making', 'it cannot be made', error)
+            self._breaches.raised('making', 'it cannot be made', error)
             return False
         if not isinstance(self._env, gym.Env):
             kind = type(self._env)
             what = f'{kind.__module__}.{kind.__qualname__}'
             text = f'it should be a gymnasium.Env, not a {what}'
-            self._complain('making', text)
+            self._breaches.note('making', text)
             return False
         if not self._has_spaces():
             return False
         self._require_render_modes()
         self._contract = contract.Contract(self._env)
-        self._actions = random_actions.RandomActions(
-            self._env.action_space, self._seed
-        )
+        self._actions = random_actions.RandomActions(self._env, self._seed)
         self.report.observ = [
             Range(leaf.shape or ())
             for leaf in spaces.leaves(self._env.observation_space)
@@ -242,12 +153,12 @@ class _Inspection:
         try:
             self._env.close()
         except Exception as error:
-            self._leave_episode()
-            self._raised('close', 'close raised', error)
+            self._breaches.leave_episode()
+            self._breaches.raised('close', 'close raised', error)
 
     def repeat(self, steps: int) -> None:
         """See if the same seed and actions make another one do the same."""
-        self._leave_episode()
+        self._breaches.leave_episode()
         with contextlib.ExitStack() as stack:
             try:
                 envs = [self._make_another(stack) for _ in range(2)]
@@ -256,23 +167,20 @@ class _Inspection:
                 difference = compared.run(steps)
                 refused = None if difference else compared.refuses_sampled()
             except errors.EnvError as error:
-                self._complain('second', f'{error}')
+                self._breaches.note('second', f'{error}')
                 return
             except Exception as error:
                 doing = 'another one, made while there is one, raised'
-                self._raised('second', doing, error)
+                self._breaches.raised('second', doing, error)
                 return
         if refused is not None:
-            self._complain('action', refused, ends=False)
+            self._breaches.note('action', refused, ends=False)
         if difference is None:
             self.report.repeated = compared.steps
             return
-        self._episode, self._step_number = compared.episode, compared.step
-        self._complain('seed', difference, ends=False)
-
-    def _leave_episode(self) -> None:
-        """What is wrong from now on is so in no episode."""
-        self._episode, self._step_number = 0, 0
+        self._breaches.episode = compared.episode
+        self._breaches.step = compared.step
+        self._breaches.note('seed', difference, ends=False)
 
     def _make_another(self, stack: contextlib.ExitStack) -> gym.Env:
         """Make an environment that is closed with the stack."""
@@ -288,16 +196,16 @@ class _Inspection:
             report.action_space = env.action_space
             spaces.require_supported(env.observation_space, env.action_space)
         except errors.EnvError as error:
-            self._complain('spaces', f'{error}')
+            self._breaches.note('spaces', f'{error}')
             return False
         except Exception as error:
-            self._raised('spaces', 'it has no spaces', error)
+            self._breaches.raised('spaces', 'it has no spaces', error)
             return False
         return True
 
     def _reset(self, seed: int | None) -> tuple[Any, Any]:
-        self._episode += 1
-        self._score, self._step_number = 0.0, 0
+        self._breaches.episode += 1
+        self._breaches.step, self._score = 0, 0.0
         result = self._ask_to_reset(seed)
         if self._judge(self._contract.after_reset(result)):
             raise _Failed
@@ -326,10 +234,10 @@ class _Inspection:
                 unknown = contract.unexpected_argument(error, self._arguments)
                 if unknown is None:
                     doing = f'reset raised, given the seed {seed}'
-                    self._raised('reset', doing, error)
+                    self._breaches.raised('reset', doing, error)
                     raise _Failed from None
             self._arguments.remove(unknown)
-            self._complain(
+            self._breaches.note(
                 f'argument {unknown}',
                 f'reset takes no argument {unknown!r}; it should be '
                 'reset(self, *, seed=None, options=None)',
@@ -339,13 +247,13 @@ class _Inspection:
     def _step(self, observ: Any, info: Any) -> tuple[Any, Any, bool]:
         report = self.report
         action = self._sample(observ, info)
-        self._step_number += 1
+        self._breaches.step += 1
         started = time.perf_counter()
         try:
             result = self._env.step(action)
         except Exception as error:
             doing = f'step raised, given the action {action}'
-            self._raised('error', doing, error)
+            self._breaches.raised('error', doing, error)
             self._errors += 1
             if self._errors == MOST_ERRORS:
                 raise _Failed from None
@@ -365,11 +273,11 @@ class _Inspection:
         """Count the episode if it is over; returns whether it is."""
         report = self.report
         terminated, truncated = np.any(terminated), np.any(truncated)
-        cut = self._step_number >= self._limit
+        cut = self._breaches.step >= self._limit
         if not (terminated or truncated or cut):
             return False
         report.scores.append(self._score)
-        report.lengths.append(self._step_number)
+        report.lengths.append(self._breaches.step)
         if terminated:
             report.terminated += 1
         elif truncated:
@@ -380,19 +288,34 @@ class _Inspection:
 
     def _sample(self, observ: Any, info: Any) -> Any:
         space = self._env.action_space
+        if self._actions.are_masked_by_info:
+            self._require_mask_always(info)
         try:
             action = self._actions.sample(observ, info)
         except errors.EnvError as error:
-            self._complain('mask', f'{error}')
-            action = self._actions.sample(None, None)
+            self._breaches.note('mask', f'{error}')
+            action = self._actions.sample_any()
         return random_actions.as_given(space, action)
+
+    def _require_mask_always(self, info: Any) -> None:
+        """Complain of a mask that is told of some states only."""
+        tells = isinstance(info, dict) and choices.KEY in info
+        method = 'step' if self._breaches.step else 'reset'
+        if self._tells_mask is None:
+            self._tells_mask = tells
+        elif tells and not self._tells_mask:
+            self._breaches.note('mask', choices.describe_late(method))
+        elif self._tells_mask and not tells:
+            source = f'info[{choices.KEY!r}]'
+            text = choices.describe_missing(source, method)
+            self._breaches.note('mask', text)
 
     def _judge(self, complaints: Iterable[Complaint]) -> bool:
         """Note complaints; returns whether nothing can be made of a result."""
         useless = False
         self._sound = True
         for complaint in complaints:
-            self._complain(complaint.kind, complaint.text, complaint.ends)
+            self._breaches.note(complaint.kind, complaint.text, complaint.ends)
             useless |= complaint.useless
             self._sound &= complaint.kind != 'observation'
         return useless
@@ -403,7 +326,7 @@ class _Inspection:
             before, then = self._last
             changed = comparison.first_difference(then, before)
             if changed is not None:
-                self._complain(
+                self._breaches.note(
                     'changed',
                     'an observation changes after it was returned: '
                     f'observation{changed} later. Return a copy of the array',
@@ -426,7 +349,7 @@ class _Inspection:
         if not isinstance(modes, (list, tuple)):
             old = 'render.modes' in metadata
             what = "'render.modes', as before Gymnasium 0.26" if old else 'none'
-            self._complain(
+            self._breaches.note(
                 'render',
                 "metadata should have a list 'render_modes', but has "
                 f'{what if modes is None else repr(modes)}',
@@ -434,30 +357,6 @@ class _Inspection:
             )
             return
         self.report.render_modes = list(modes)
-
-    def _raised(self, kind: str, doing: str, error: Exception) -> None:
-        text = f'{doing}: {type(error).__name__}: {error}'
-        self._complain(kind, text, frames=_frames(error))
-
-    def _complain(
-        self,
-        kind: str,
-        text: str,
-        ends: bool = True,
-        frames: Iterable[str] = (),
-    ) -> None:
-        if kind in self._breaches:
-            self._breaches[kind].count += 1
-            return
-        place = self._episode, self._step_number
-        self._breaches[kind] = Breach(
-            kind,
-            errors.shorten(text.rstrip('.'), MOST_CHARACTERS),
-            ends,
-            *place,
-            frames=list(frames),
-        )
-        self.report.breaches.append(self._breaches[kind])
 
 
 def _close(env: gym.Env) -> None:
@@ -489,23 +388,3 @@ def _number_or_nan(reward: Any) -> float:
         return float(reward)
     except Exception:
         return float('nan')
-
-
-def _frames(error: Exception) -> list[str]:
-    """The last lines of an environment's own that led to an error."""
-    frames = [
-        (str(pathlib.Path(frame.filename).resolve()), frame)
-        for frame in traceback.extract_tb(error.__traceback__)
-    ]
-    frames = [pair for pair in frames if not pair[0].startswith(OURS)]
-    own = [pair for pair in frames if not pair[0].startswith(OTHERS)]
-    return [
-        f'{_shown(path)}:{frame.lineno} in {frame.name}: {frame.line}'
-        for path, frame in (own or frames[-1:])[-MOST_FRAMES:]
-    ]
-
-
-def _shown(filename: str) -> str:
-    """A path as short as it can be told from here."""
-    path, here = pathlib.Path(filename), pathlib.Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)

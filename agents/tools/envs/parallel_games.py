@@ -85,7 +85,8 @@ class ParallelGames(gym.vector.VectorEnv):
         lost = ~self._playing
         for number in range(len(self.games)):
             self._step_game(number, actions, rewards, flags, told)
-        ended = flags.any(0)
+        terminated, truncated = flags
+        ended = terminated | truncated
         # Who left a game that goes on has its last observation for longer.
         last = _as_objects(
             [
@@ -103,7 +104,6 @@ class ParallelGames(gym.vector.VectorEnv):
             LAST_INFO: _as_vector(last_told),
             LOST: lost,
         }
-        terminated, truncated = flags
         return self._batch(), rewards, terminated, truncated, info
 
     def render(self) -> tuple:

@@ -1,6 +1,6 @@
-"""Masks of actions that vectors of environments tell in their info."""
+"""Masks of actions that vectors of environments tell."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -8,6 +8,7 @@ import numpy as np
 
 from agents.tools import choices, errors
 from agents.tools.envs import infos
+from agents.tools.envs.wrappers import ObserveMask
 
 KEY = choices.KEY
 
@@ -15,11 +16,13 @@ KEY = choices.KEY
 class ObserveMasks(gym.vector.VectorWrapper):
     """Observes which actions are possible, see `agents.tools.choices`.
 
-    It is told by `info['action_mask']`, an array `[env, choice]`, or for
-    `MultiDiscrete` actions a tuple of one for each part, or an array of
-    objects with a mask each. What is observed is as `wrappers.ObserveMask` has
-    it. Where an episode is over or a step is lost, there may be no mask, which
-    is then of zeros, as are those of last observations.
+    It is told by a method `action_masks` of the vector or of each environment
+    that it consists of, or else by `info['action_mask']`: an array
+    `[env, choice]`, or for `MultiDiscrete` actions a tuple of one for each
+    part, or an array of objects with a mask each. What is observed is as
+    `wrappers.ObserveMask` has it. Where an episode is over or a step is lost,
+    there may be no mask, which is then of zeros, as are those of last
+    observations.
 
     Args:
         env: The vector.
@@ -29,6 +32,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
     def __init__(self, env: gym.vector.VectorEnv, first: int = 0):
         super().__init__(env)
         self._first = first
+        self._method = find_method(env)
         self._actions = env.single_action_space
         self._inner = env.single_observation_space
         self._count = sum(choices.sizes(self._actions))
@@ -67,16 +71,27 @@ class ObserveMasks(gym.vector.VectorWrapper):
     def _add(
         self, observ: Any, info: dict, needed: np.ndarray, method: str
     ) -> dict:
-        told = info.get(KEY)
-        given = np.full(self.num_envs, told is not None)
-        if told is not None and infos.MASK + KEY in info:
-            given = np.asarray(info[infos.MASK + KEY], bool)
+        told, given = self._find(info)
         missing = needed & ~given
         if missing.any():
-            what = choices.describe_missing(f'info[{KEY!r}]', method)
+            what = choices.describe_missing(self._source, method)
             raise self._told(int(np.argmax(missing)), what)
         masks = self._read(told, given, method)
         return {**choices.beside(self._inner, observ), KEY: masks}
+
+    def _find(self, info: dict) -> tuple[Any, np.ndarray]:
+        """What tells the masks, and of which environments it does."""
+        told = self._method() if self._method else info.get(KEY)
+        given = np.full(self.num_envs, told is not None)
+        if isinstance(told, list):
+            given[:] = [mask is not None for mask in told]
+        elif not self._method and infos.MASK + KEY in info:
+            given &= np.asarray(info[infos.MASK + KEY], bool)
+        return told, given
+
+    @property
+    def _source(self) -> str:
+        return f'{ObserveMask.METHOD}()' if self._method else f'info[{KEY!r}]'
 
     def _read(self, told: Any, given: np.ndarray, method: str) -> np.ndarray:
         """Bytes `[env, choice]` of the masks that are given."""
@@ -112,3 +127,15 @@ class ObserveMasks(gym.vector.VectorWrapper):
 
     def _told(self, row: int, what: str) -> errors.EnvError:
         return errors.EnvError(f'Environment {self._first + row}: {what}')
+
+
+def find_method(env: gym.vector.VectorEnv) -> Callable[[], Any] | None:
+    """What returns the masks of all environments, if a vector has it."""
+    name = ObserveMask.METHOD
+    method = getattr(env, name, None)
+    if callable(method):
+        return method
+    members = getattr(env.unwrapped, 'envs', None) or []
+    if members and all(each.has_wrapper_attr(name) for each in members):
+        return lambda: [each.get_wrapper_attr(name)() for each in members]
+    return None

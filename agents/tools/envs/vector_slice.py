@@ -49,8 +49,8 @@ class VectorSlice:
         log_info: Names of the numbers of infos that are wanted. At the end of
             an episode they are those of `info['final_info']`, if the next one
             begins in the same step.
-        action_masks: Whether to observe masks that the info of the first reset
-            tells of, for which it is reset at once.
+        action_masks: Whether to observe masks of actions, if there are any,
+            see `agents.tools.envs.vector_masks`.
     """
 
     def __init__(

@@ -19,6 +19,9 @@ from typing import Any
 
 from agents.tools.graph import compile_cache
 
+# If set to 1, TensorFlow sees the GPUs that there are, which nobody has tried.
+GPU = 'AGENTS_GPU'
+
 # Log lines of severity info and warning, which are not for users of agents.
 _NOISE = re.compile(rb'^(WARNING: All log messages before absl|[IW]\d{4} )')
 
@@ -134,6 +137,13 @@ class around_networks:
         chosen = self._plain if instance.convolutional else self._compiled
         return chosen.__get__(instance, owner)
 
+
+# Environments step on the processor, and programs that call them are for it.
+# What is drawn or simulated by a GPU in workers is no concern of TensorFlow's.
+# Not if it is in use already.
+if os.environ.get(GPU, '0') == '0':
+    with contextlib.suppress(RuntimeError, ValueError):
+        tf.config.set_visible_devices([], 'GPU')
 
 # Two devices, so that the policy and the value can be learnt side by side; see
 # `devices`. Not if TensorFlow is in use already.

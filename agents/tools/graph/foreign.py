@@ -30,7 +30,8 @@ INTERNAL = 13
 # is not to be had.
 VARIABLE = 'AGENTS_HOST_CALLS'
 
-# What holds TensorFlow's code, by system.
+# What holds TensorFlow's code, by system. That of macOS does not show the
+# function as of TensorFlow 2.21.
 LIBRARIES = 'libtensorflow_cc.so.2', 'libtensorflow_cc.2.dylib'
 
 PLATFORM = b'Host'
@@ -123,7 +124,7 @@ def why_not() -> str | None:
     """Why programs cannot call Python here, or None if they can."""
     if os.environ.get(VARIABLE) == '0':
         return f'{VARIABLE}=0'
-    if tf.config.list_physical_devices('GPU'):
+    if tf.config.get_visible_devices('GPU'):
         return 'there is a GPU'
     api = _api()
     if api is None:

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import gc
 import inspect
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -30,6 +31,11 @@ OWNER_TYPE = (
     'N10tensorflow14DeviceCompilerIN3xla15LocalExecutableENS1_11LocalClientEEE'
 )
 OWNER_HASH = 0x6B406BD7CBE180FF
+
+# The modules whose threads serve a notebook, and that of threads that may run a
+# cell beside the main one.
+KERNEL = 'ipykernel.', 'IPython.core.history'
+SUBSHELL = 'ipykernel.subshell'
 
 # Trainings under way, and whether one has ended.
 _RUNNING: set[object] = set()
@@ -63,9 +69,23 @@ def _is_only_thread() -> bool:
     """Whether nobody else can be within a program."""
     mine = threading.current_thread()
     return all(
-        thread is mine or thread.name.startswith((LEARNER, WATCH))
+        thread is mine
+        or thread.name.startswith((LEARNER, WATCH))
+        or _serves_notebook(thread)
         for thread in threading.enumerate()
     )
+
+
+def _serves_notebook(thread: threading.Thread) -> bool:
+    """Whether a thread is one of a notebook's kernel, and runs no cells."""
+    if type(thread).__module__ == SUBSHELL:
+        return False
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None:
+        if frame.f_globals.get('__name__', '').startswith(KERNEL):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _release_programs() -> None:

@@ -10,6 +10,9 @@ from agents.tools import errors
 from agents.tools.graph.backend import tf
 from agents.tools.runs.budget import Budget
 
+# Parts of a call, by the number that tells how long they took.
+PARTS = {'environment': 'env_seconds', 'update': 'update_seconds'}
+
 
 class Phase(NamedTuple):
     """A part of the cycle; see `Loop.add_phase` for the fields."""
@@ -92,7 +95,8 @@ class Loop:
         step: The step over all phases, by default a new variable.
         records: Receives reports and summaries, see `runs.records`.
         progress: Called after every call of an operation with the name of the
-            phase and the number of steps of the first phase so far.
+            phase, the number of steps of the first phase so far, and what
+            there was since the last report.
         during: Called with what is about to be done, the name of a phase,
             'summary' or 'checkpoint'; returns a context to do it in.
         began: Time at which the run began, by `time.perf_counter`.
@@ -106,7 +110,7 @@ class Loop:
         self,
         step: tf.Variable | None = None,
         records: Any = None,
-        progress: Callable[[str, int], None] | None = None,
+        progress: 'Callable[[str, int, Tally], None] | None' = None,
         during: Callable[[str], AbstractContextManager] = nullcontext,
         began: float | None = None,
         share: float = 1.0,
@@ -123,7 +127,7 @@ class Loop:
         self._complete = complete
         self._began = time.perf_counter() if began is None else began
         self._phases: list[Phase] = []
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: dict[str, Tally] = {}
         self._summaries, self._checkpoints = Budget(share), Budget(share)
         # The last score of a phase that has checkpoints, and the step then.
         self._scored: tuple[int, float] | None = None
@@ -175,7 +179,7 @@ class Loop:
                 counts,
             )
         )
-        self._tallies[name] = _Tally()
+        self._tallies[name] = Tally()
 
     def run(
         self, saver: Any = None, max_step: int | None = None
@@ -200,12 +204,12 @@ class Loop:
                 self._summarize(phase)
             tally.add(results, phase.batch_size, time.perf_counter() - started)
             if self._progress:
-                self._progress(phase.name, self.clock())
+                self._progress(phase.name, self.clock(), tally)
             if _is_due(phase.report_every, before, after):
                 report = self._make_report(phase, tally)
                 if self._complete:
                     report = self._complete(report)
-                self._tallies[phase.name] = _Tally(compiled=True)
+                self._tallies[phase.name] = Tally(compiled=True)
                 if phase.checkpoint_every:
                     self._scored = int(self.step), report.score
                 if self.records:
@@ -263,7 +267,7 @@ class Loop:
             within -= phase.steps
         raise AssertionError('The step lies within one of the phases.')
 
-    def _make_report(self, phase: Phase, tally: '_Tally') -> Report:
+    def _make_report(self, phase: Phase, tally: 'Tally') -> Report:
         scores, counts = tally.scores, phase.counts() if phase.counts else {}
         return Report(
             phase=phase.name,
@@ -315,7 +319,7 @@ class _Scores(NamedTuple):
         )
 
 
-class _Tally:
+class Tally:
     """Adds up the results of the calls of an operation between two reports."""
 
     def __init__(self, compiled: bool = False):
@@ -325,6 +329,8 @@ class _Tally:
         self._sums: dict[str, float] = {}
         self._steps = 0
         self._seconds = 0.0
+        # Of those calls only that are timed, by what took them.
+        self._parts = dict.fromkeys(PARTS, 0.0)
 
     def add(
         self, results: Mapping[str, Any], steps: int, seconds: float
@@ -339,11 +345,21 @@ class _Tally:
         if self._compiled:
             self._steps += steps
             self._seconds += seconds
+            for part, name in PARTS.items():
+                self._parts[part] += numbers.get(name, 0.0)
         self._compiled = True
 
     def rate(self) -> float:
         """Compute the steps per second."""
         return self._steps / self._seconds if self._seconds else math.nan
+
+    def shares(self) -> dict[str, float]:
+        """Compute which shares of the time known parts of the calls took."""
+        return {
+            part: seconds / self._seconds
+            for part, seconds in self._parts.items()
+            if seconds
+        }
 
     def means(self) -> dict[str, float]:
         """Average what is not about episodes over the calls."""

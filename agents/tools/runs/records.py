@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
 from agents.tools import errors
 from agents.tools.graph.backend import tf
 from agents.tools.runs import files, progress
 from agents.tools.runs.loop import Report
+
+# The phase whose numbers runs are compared by.
+COMPARED = 'eval'
 
 
 class Records:
@@ -29,6 +33,8 @@ class Records:
             rows that were cut short. A table from before there were all of
             `progress.COLUMNS` gets those that it lacks, at its end.
         columns: Further columns that a table gets in the same way.
+        settings: Numbers and texts by name that TensorBoard compares runs by,
+            beside the numbers of the evaluation.
 
     A metric that no report had before becomes a column of the whole table.
     """
@@ -38,10 +44,12 @@ class Records:
         directory: str | pathlib.Path,
         step: int = 0,
         columns: Sequence[str] = (),
+        settings: Mapping[str, bool | float | str] | None = None,
     ):
         self._directory = pathlib.Path(directory)
         self._path = self._directory / progress.FILE
         self._columns = [*progress.COLUMNS, *columns]
+        self._settings = settings
         self._names: list[str] = []
         self._writers: dict[str, Any] = {}
         if os.path.lexists(self._path):
@@ -116,6 +124,8 @@ class Records:
             files.require_no_links(directory)  # TensorFlow would follow them.
             writer = tf.summary.create_file_writer(str(directory))
             self._writers[phase] = writer
+            if self._settings and phase == COMPARED:
+                self._write_event(phase, 0, [hparams_pb(self._settings)])
         return self._writers[phase]
 
     def _keep_until(self, step: int) -> None:

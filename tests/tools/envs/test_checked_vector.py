@@ -40,8 +40,20 @@ def step(batch):
             BOX,
             'Environment 4 returned an observation with',
         ),
+        (
+            {
+                **ENDED,
+                'observ': np.array([[1.0], [np.nan]]),
+                'first': np.zeros((2, 1)),
+            },
+            {'final_obs': np.zeros((2, 1))},
+            BOX,
+            'Environment 4 returned an observation with',
+        ),
+        ({'reward': np.array(['1', '2'])}, {}, None, 'rewards of.*type <U1'),
         ({'first': np.array([4, 3])}, {}, None, 'Environment 4, one.*reset'),
         ({'first': np.array([[np.nan], [1]])}, {}, BOX, '3 returned a first'),
+        ({}, [None], None, r'an info that is \[None\], no dict'),
         (ENDED, {}, None, "environment 4, but its info has no 'final_obs'"),
         (ENDED, {'final_obs': [None, None]}, None, 'Environment 4, one of'),
         (ENDED, {'final_obs': [None, 9]}, None, 'Environment 4, one of.* 9'),
@@ -69,6 +81,27 @@ def test_spaces_that_are_not_supported(settings, message):
     with pytest.raises(errors.EnvError, match=message):
         VectorSlice(lambda: vector)
     assert vector.closed
+
+
+def test_vector_may_keep_the_actions_it_is_given():
+    class Keeping(FixedVector):
+        given = ()
+
+        def step(self, actions):
+            self.given = *self.given, actions
+            return super().step(actions)
+
+    vector = Keeping(actions=BOX)
+    batch = batch_of(vector)
+    for value in (1, 2):
+        batch.step_packed(np.full((2, 1), value, np.float32))
+    assert [actions[0, 0] for actions in vector.given] == [1, 2]
+
+
+def test_seeds_of_all_environments_fit_into_32_bits():
+    vector = MockVector([[9]] * 2, SAME)
+    batch_of(vector, seed=2**31 - 2).reset()
+    assert 0 <= vector.seeds[0] <= 2**31 - 2 - len(vector.seeds)
 
 
 def fail():

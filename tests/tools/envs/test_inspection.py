@@ -85,6 +85,12 @@ def test_environments_of_gymnasium_are_sound(name):
         assert (report.cut, report.lengths) == (2, [150, 150])
 
 
+def test_actions_are_those_that_a_method_allows():
+    report = inspect(MaskedByMethod)
+    assert not report.breaches
+    assert report.masked == 'method action_masks()'
+
+
 def test_same_seed_inspects_the_same():
     first, again, other = [
         inspect(Sound, seed=seed).observ[1].mean for seed in (1, 1, 2)
@@ -208,9 +214,36 @@ class RefusesNumPy(Sound):
 
 
 class AllowsNothing(Sound):
+    def reset(self, **kwargs):
+        observ, _ = super().reset(**kwargs)
+        return observ, {'action_mask': np.ones(3)}
+
     def step(self, action):
         *others, _ = super().step(action)
         return *others, {'action_mask': [int(self.time != 8)] * 3}
+
+
+class MaskedLate(AllowsNothing):
+    def reset(self, **kwargs):
+        return Sound.reset(self, **kwargs)
+
+    def step(self, action):
+        *others, info = super().step(action)
+        return *others, info if self.time == 7 else {}
+
+
+class MaskedAtFirst(AllowsNothing):
+    def step(self, action):
+        return Sound.step(self, action)
+
+
+class MaskedByMethod(Sound):
+    def action_masks(self):
+        return [0, 0, 1]
+
+    def step(self, action):
+        assert action == 2
+        return super().step(action)
 
 
 class DoesNotClose(Sound):
@@ -265,6 +298,8 @@ BREACHES = {
     OldModes: (False, 0, 0, 1, "has 'render.modes', as before Gymnasium 0.26"),
     RefusesNumPy: (False, 0, 0, 1, r'takes the action . but not np.int64'),
     AllowsNothing: (True, 1, 8, 10, 'action_mask of the info allows no action'),
+    MaskedLate: (True, 1, 7, 10, 'possible after step, but the first reset t'),
+    MaskedAtFirst: (True, 1, 1, 90, 'there is nothing in it after step'),
     DoesNotClose: (True, 0, 0, 1, 'close raised: OSError: busy'),
 }
 

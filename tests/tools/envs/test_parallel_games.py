@@ -165,13 +165,16 @@ def test_agent_that_joins_as_the_game_is_truncated_begins_with_the_next(start):
 def test_agent_that_has_left_is_gone_even_if_the_game_shows_it(start):
     class Showing(Race):
         def observe(self, agents):
-            return super().observe(self.possible_agents)
+            found = super().observe(self.possible_agents)
+            return {agent: part + self.time for agent, part in found.items()}
 
     batch, _ = start(Showing)
     batch.reset()
-    play(batch, [4, 1, 1])
-    for _ in range(2):
-        assert play(batch, [1, 1, 1])['lost'] == [True, False, False]
+    left = play(batch, [4, 1, 1])['observ'][0]
+    reply = play(batch, [1, 1, 1])
+    assert reply['lost'] == [True, False, False]
+    assert reply['observ'][0] == left
+    assert play(batch, [1, 1, 1])['lost'] == [True, False, False]
 
 
 class Telling(Race):

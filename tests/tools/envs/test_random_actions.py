@@ -12,8 +12,19 @@ DISCRETE = spaces.Discrete(4, start=7)
 MANY = spaces.MultiDiscrete([2, 3], start=[5, 0])
 
 
-def sample(space, observ=None, info=None, count=60):
-    actions = RandomActions(space, seed=0)
+class Acting(gym.Env):
+    """Has a space of actions, and a method for masks if one is given."""
+
+    observation_space = spaces.Discrete(2)
+
+    def __init__(self, space, mask=None):
+        self.action_space = space
+        if mask is not None:
+            self.action_masks = lambda: mask
+
+
+def sample(space, observ=None, info=None, count=60, method=None):
+    actions = RandomActions(Acting(space, method), seed=0)
     return actions, [actions.sample(observ, info) for _ in range(count)]
 
 
@@ -27,11 +38,20 @@ def test_actions_are_of_their_space_and_repeat(space):
     np.testing.assert_array_equal(sampled, sample(space)[1])
 
 
-@pytest.mark.parametrize('place', ['observation', 'info'])
-def test_mask_is_kept_to(place):
-    mask = {'action_mask': np.int8([0, 1, 0, 1])}
-    holders = (mask, {}) if place == 'observation' else (np.zeros(2), mask)
-    actions, sampled = sample(DISCRETE, *holders)
+MASK = {'action_mask': np.int8([0, 1, 0, 1])}
+OTHER = {'action_mask': np.int8([1, 0, 0, 0])}
+
+
+@pytest.mark.parametrize(
+    'place, given',
+    [
+        ('observation', {'observ': MASK, 'info': OTHER}),
+        ('info', {'observ': np.zeros(2), 'info': MASK}),
+        ('method action_masks()', {'method': MASK['action_mask']}),
+    ],
+)
+def test_mask_is_kept_to(place, given):
+    actions, sampled = sample(DISCRETE, **given)
     assert set(map(int, sampled)) == {8, 10}
     assert all(action in DISCRETE for action in sampled)
     assert actions.masked == place
@@ -50,7 +70,10 @@ def test_mask_of_several_choices(mask):
 @pytest.mark.parametrize(
     'mask, message',
     [
-        ([1, 1, 1], 'action_mask of the info should have 4 numbers, one for'),
+        (
+            [1, 1, 1],
+            'in the info the action_mask should have 4 numbers for Discr',
+        ),
         ([0, 0, 0, 0], 'action_mask of the info allows no action at all'),
     ],
 )

@@ -29,7 +29,10 @@ class Masked(gym.Env):
 
     observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
 
-    def __init__(self, length, actions=THREE, is_dict=False):
+    def __init__(self, length, actions=THREE, is_dict=False, method=False):
+        if method:  # As sb3-contrib has it.
+            self.action_masks = lambda: self._mask().get('action_mask')
+            self._tell = dict
         self.action_space = actions
         if is_dict:
             self.observation_space = gym.spaces.Dict(x=self.observation_space)
@@ -38,22 +41,27 @@ class Masked(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self._time = 0
-        return self._observe(), self._mask()
+        return self._observe(), self._tell()
 
     def step(self, action):
         self._time += 1
         over = self._time == self._length
-        return self._observe(), 1.0, over, False, {} if over else self._mask()
+        return self._observe(), 1.0, over, False, self._tell()
 
     def _observe(self):
         observ = np.full(1, self._time / 10, np.float32)
         return {'x': observ} if self._is_dict else observ
 
     def _mask(self):
+        if self._time == self._length:
+            return {}
         mask = expected_mask(self._time)
         if self.action_space == MULTI:
             mask = np.int8([1, 0]), mask
         return {'action_mask': mask}
+
+    def _tell(self):
+        return self._mask()
 
 
 def expected_mask(time):
@@ -75,12 +83,13 @@ def step(batch):
     return batch._unpack(batch.step_packed(np.zeros(shape, np.int32)))
 
 
+@pytest.mark.parametrize('method', [False, True])
 @pytest.mark.parametrize('is_dict', [False, True])
 @pytest.mark.parametrize('actions', [THREE, MULTI], ids=['one', 'two'])
 @pytest.mark.parametrize('mode', [SAME, NEXT, DISABLED])
-def test_masks_are_those_of_the_state_to_act_on(mode, actions, is_dict):
+def test_masks_are_those_of_the_state_to_act_on(mode, actions, is_dict, method):
     parts = [
-        functools.partial(Masked, length, actions, is_dict)
+        functools.partial(Masked, length, actions, is_dict, method)
         for length in (2, 3, 3)
     ]
     make = functools.partial(vector_of, mode, *parts)
@@ -172,6 +181,46 @@ def test_nothing_need_be_possible_where_steps_are_lost(lost):
     else:
         with pytest.raises(errors.EnvError, match='Environment 1 is in a stat'):
             step(batch)
+
+
+class WithMethod(FixedVector):
+    """Has a method of the whole vector."""
+
+    resets = 0
+
+    def reset(self, **kwargs):
+        self.resets += 1
+        return super().reset(**kwargs)
+
+    def action_masks(self):
+        return self.told
+
+
+def test_no_mask_is_needed_where_steps_are_lost():
+    info = {
+        'action_mask': np.ones((2, 5), np.int8),
+        '_action_mask': np.array([True, False]),
+        LOST: np.array([False, True]),
+    }
+    batch = batch_of(
+        lambda: FixedVector({}, info, FIRST, actions=MULTI), action_masks=True
+    )
+    masks = step(batch)['observ']['action_mask']
+    assert masks.tolist() == [[1] * 5, [0] * 5]
+
+
+def test_masks_by_a_method_of_the_vector():
+    vector = WithMethod(actions=MULTI)
+    vector.told = [[1, 0, 1, 1, 0], [0, 1, 0, 0, 1]]
+    batch = batch_of(lambda: vector, action_masks=True)
+    assert vector.resets == 1  # It need not be looked for.
+    vector.told = np.roll(vector.told, 1, 0)
+    assert step(batch)['observ']['action_mask'].tolist() == vector.told.tolist()
+    vector.told = None
+    with pytest.raises(
+        errors.EnvError, match=r'0: action_masks\(\) told .*step'
+    ):
+        step(batch)
 
 
 def test_masks_that_the_first_reset_did_not_tell_are_refused():

@@ -137,6 +137,21 @@ def test_reset_begins_all_episodes_and_forgets_lost_steps():
     assert vector.seeds == [7, None]
 
 
+def test_reset_in_the_middle_forgets_how_long_and_how_episodes_went():
+    batch = batch_of(MockVector([[2], [9]], DISABLED), max_length=3)
+    batch.reset()
+    step(batch), step(batch)
+    reply = batch._unpack(batch.reset_packed(np.ones(2, bool)))
+    assert reply['begins'].tolist() == [1, 1]
+    for name in ('reward', 'terminated', 'truncated', 'lost'):
+        assert not reply[name].any()
+    assert step(batch)['begins'].tolist() == [0, 0]
+    batch.reset()
+    assert step(batch)['begins'].tolist() == [0, 0]
+    begins = [step(batch)['begins'].tolist() for _ in range(2)]
+    assert begins == [[1, 0], [0, 1]]
+
+
 def test_some_are_reset_where_the_vector_can():
     batch = batch_of(MockVector([[9]] * 3, DISABLED))
     batch.reset()
@@ -169,6 +184,13 @@ def test_long_episodes_are_truncated_where_the_vector_can(limit):
             2: [[0, 2], [1, 0], [0, 1], [1, 2]],
         }[limit]
     )
+
+
+def test_episode_is_truncated_while_nothing_else_happens():
+    batch = batch_of(MockVector([[9]] * 2, DISABLED), max_length=3)
+    batch.reset()
+    ends = [step(batch)['truncated'].all() for _ in range(6)]
+    assert ends == [False, False, True] * 2
 
 
 @pytest.mark.parametrize('mode', [SAME, NEXT])
@@ -273,6 +295,23 @@ def test_step_after_the_end_that_has_a_reward_is_refused():
     step(batch)
     with pytest.raises(errors.EnvError, match='Environment 1 returned a rew'):
         step(batch)
+    vector._results['terminated'] = np.ones(2, bool)
+    batch = batch_of(vector)
+    batch.reset()
+    # Where all end, the step after it is taken at once.
+    with pytest.raises(errors.EnvError, match='Environment 0 returned a rew'):
+        step(batch)
+
+
+def test_last_observations_are_no_sign_where_the_mode_is_told():
+    vector = FixedVector(
+        {'terminated': np.array([False, True])},
+        {'final_obs': np.zeros((2, 1))},
+    )
+    vector.metadata = {'autoreset_mode': NEXT}
+    batch = batch_of(vector)
+    batch.reset()
+    assert step(batch)['terminated'].tolist() == [False, True]
 
 
 @pytest.mark.parametrize('mode', [SAME, DISABLED])

@@ -116,3 +116,25 @@ def test_compiled_functions_are_compiled():
     assert 'HloModule' in double.experimental_get_compiler_ir(tf.constant(2.0))(
         stage='hlo'
     )
+
+
+WITH_GPU = """
+import tensorflow as tf
+visible = ['GPU:0']
+found = tf.config.get_visible_devices
+tf.config.get_visible_devices = lambda kind: (
+    visible if kind == 'GPU' else found(kind))
+tf.config.set_visible_devices = lambda devices, kind: (
+    visible.__setitem__(slice(None), devices))
+from agents.tools.graph import foreign
+print(visible, foreign.why_not())
+"""
+
+
+@pytest.mark.parametrize(
+    'setting, told',
+    [('0', '[] None'), ('1', "['GPU:0'] there is a GPU")],
+    ids=['hidden', 'asked for'],
+)
+def test_gpus_are_left_alone_unless_asked_for(setting, told):
+    assert run(WITH_GPU, AGENTS_GPU=setting).stdout == f'{told}\n'

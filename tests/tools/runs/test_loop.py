@@ -166,7 +166,9 @@ def test_everything_is_dated_by_the_clock():
     seen = []
     timeline = Timeline()
     timeline.loop = Loop(
-        timeline.step, timeline, lambda *position: seen.append(position)
+        timeline.step,
+        timeline,
+        lambda phase, step, _: seen.append((phase, step)),
     )
     timeline.add('train', 2, 4, report_every=4, log_every=4)
     timeline.add('eval', 3, 3, report_every=3, log_every=3, checkpoint_every=3)

@@ -1,0 +1,104 @@
+"""What a terminal shows below its lines, and renews while something goes on.
+
+By `rich`, which is imported on a terminal only.
+"""
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import rich.console
+import rich.live
+import rich.progress_bar
+import rich.table
+import rich.text
+
+from agents.scripts.console import TOPIC, View
+
+# Rows of facts at most, and columns below which there is no bar.
+MOST_ROWS = 4
+NARROW = 40
+
+# What facts are apart.
+GAP = '   '
+
+
+class Display:
+    """Shows a view at the bottom of a terminal; lines go on above it.
+
+    Args:
+        stream: The terminal.
+        columns: How wide it is, by default as it says itself.
+    """
+
+    def __init__(self, stream: Any, columns: int | None = None):
+        self._screen = _Screen(file=stream, force_terminal=True, width=columns)
+        self._live = rich.live.Live(
+            console=self._screen,
+            auto_refresh=False,
+            transient=True,
+            redirect_stderr=False,
+        )
+        self._live.start()
+
+    def show(self, view: View) -> None:
+        self._live.update(_Drawn(view), refresh=True)
+
+    def print(self, text: str) -> None:
+        """Print lines that stay, as they are."""
+        self._screen.out(text, highlight=False)
+
+    def close(self) -> None:
+        """Leave nothing of it."""
+        self._live.stop()
+
+
+class _Screen(rich.console.Console):
+    """A console whose cursor stays, since who kills us would not show it."""
+
+    def show_cursor(self, show: bool = True) -> bool:
+        return False
+
+
+class _Drawn:
+    """A view as `rich` draws it."""
+
+    def __init__(self, view: View):
+        self._view = view
+
+    def __rich_console__(
+        self,
+        console: rich.console.Console,
+        options: rich.console.ConsoleOptions,
+    ) -> Iterator[rich.console.RenderableType]:
+        width = options.max_width - 1  # Not all terminals have the last.
+        yield self._first_row(width)
+        for row in _pack(self._view.facts, width - TOPIC)[:MOST_ROWS]:
+            yield _line(f'{"":<{TOPIC}}{row}', width)
+
+    def _first_row(self, width: int) -> rich.console.RenderableType:
+        view = self._view
+        beginning = f'{view.topic:<{TOPIC}}'
+        room = width - len(beginning) - len(view.text) - len(GAP)
+        if view.done is None or width < NARROW or room < len(GAP):
+            return _line(f'{beginning}{view.text}', width)
+        bar = rich.progress_bar.ProgressBar(1.0, view.done, width=room)
+        row = rich.table.Table.grid(padding=0)
+        row.add_row(_line(beginning), bar, _line(f'{GAP}{view.text}'))
+        return row
+
+
+def _line(text: str, width: int | None = None) -> rich.text.Text:
+    return rich.text.Text(text[:width], no_wrap=True)
+
+
+def _pack(facts: tuple[str, ...], width: int) -> list[str]:
+    """Put facts into rows that are no wider than some."""
+    rows: list[str] = []
+    for fact in facts:
+        joined = f'{rows[-1]}{GAP}{fact}' if rows else fact
+        if rows and len(joined) <= width:
+            rows[-1] = joined
+        else:
+            rows.append(textwrap.shorten(fact, max(width, 5), placeholder='…'))
+    return rows

@@ -1,0 +1,103 @@
+"""The statistics that a run normalizes by, as arrays."""
+
+import dataclasses
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agents.scripts import utility
+from agents.tools import nested
+from agents.tools.runs import checkpoints
+
+if TYPE_CHECKING:  # It imports TensorFlow.
+    from agents.parts.normalize import NormalizeObserv
+
+# What the statistics of rewards are called in a checkpoint of any algorithm.
+REWARDS = 'reward_normalizer/statistics/'
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Normalizer:
+    """Centers and scales by statistics of what has been seen.
+
+        normalizer = agents.load('runs/pendulum').normalizer
+        normalizer(observ)   # (observ - mean) / std, within -clip and clip.
+
+    Of observations that are a Dict or a Tuple, mean and std are such as well,
+    with an array for each part that is normalized and None for the others,
+    such as images.
+
+    Attributes:
+        mean: What is subtracted.
+        std: What it is divided by then, the standard deviation.
+        clip: Limit of the absolute result, or None.
+        count: How many values the statistics are of.
+    """
+
+    mean: Any
+    std: Any
+    clip: float | None
+    count: int
+
+    def __call__(self, value: Any) -> Any:
+        """Normalize values `[..., *shape]`, those of a mask left out."""
+        return nested.map(self._normalize, self.mean, self.std, value)
+
+    def _normalize(self, mean: Any, std: Any, value: Any) -> Any:
+        if mean is None:
+            return value
+        distance = np.float32(np.asarray(value, np.float64) - mean)
+        scaled = distance / np.float32(std)
+        if self.clip is None:
+            return scaled
+        return np.clip(scaled, -self.clip, self.clip)
+
+
+def of_observations(
+    normalizer: 'NormalizeObserv', clip: float | None
+) -> Normalizer | None:
+    """That of a policy, or None if it has none."""
+    parts = normalizer.parts()
+    used = [part for part in nested.flatten(parts) if part is not None]
+    if not used:
+        return None
+    mean, std = (
+        nested.map(
+            lambda part, name=name: part and getattr(part, name).numpy(), parts
+        )
+        for name in ('mean', 'std')
+    )
+    return Normalizer(mean, std, clip, int(used[0].count))
+
+
+def of_rewards(
+    logdir: pathlib.Path, step: int, clip: float | None
+) -> Normalizer | None:
+    """That of a run's rewards in a checkpoint, or None if it has none.
+
+    Rewards are scaled by the deviation of what is discounted of them, and not
+    centered.
+    """
+    from agents.parts import normalize  # These need TensorFlow.
+    from agents.tools.runs import bundle
+
+    path = checkpoints.path_of(logdir / utility.CHECKPOINTS, step)
+    prefix = path / checkpoints.BUNDLE
+    stored = {
+        name.rpartition(REWARDS)[2]: variable
+        for name, variable in bundle.variables(prefix).items()
+        if REWARDS in name
+    }
+    names = 'count', 'squares'
+    if any(
+        name not in stored or stored[name][:2] != ('float64', [])
+        for name in names
+    ):
+        return None
+    values = bundle.values(prefix, [stored[name] for name in names])
+    count, squares = map(float, values)
+    if not count:
+        return None
+    std = float(normalize.deviation(count, squares))
+    return Normalizer(0.0, std, clip, int(count))

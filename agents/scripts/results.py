@@ -1,0 +1,167 @@
+"""Reads the results of runs back, as tables of arrays."""
+
+import math
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.scripts import config_file
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import progress
+
+# The column that tells apart what is of several runs.
+RUN = 'run'
+
+# Columns that are no numbers with a point.
+TYPES = {'step': np.int64, 'phase': np.str_, RUN: np.str_}
+
+
+def results(logdir: str | pathlib.Path) -> 'Results':
+    """Read the results of a run, or of all runs of a directory.
+
+        results = agents.results('runs/pendulum')
+        scores = results.phase('eval')
+        pyplot.plot(scores['step'], scores['score'])
+
+        for name, run in agents.results('runs').runs.items():
+            print(name, run.config.seed, run.phase('eval')['score'][-1])
+
+    What a killed process has cut short is passed over. Nothing in the
+    directory is run as code.
+
+    Args:
+        logdir: Directory of a run, or one with directories of runs.
+    """
+    logdir = pathlib.Path(logdir)
+    if os.path.lexists(logdir / progress.FILE):
+        return _read(logdir)
+    runs = {path.name: _read(path) for path in find_runs(logdir)}
+    if not runs:
+        raise errors.ConfigError(
+            f'There are no results in {logdir}: expected {progress.FILE}, '
+            'which a run has after its first report, or directories of runs.'
+        )
+    return _join(str(logdir), runs)
+
+
+def find_runs(logdir: pathlib.Path) -> list[pathlib.Path]:
+    """The directories within one that have results, in order of names."""
+    if not logdir.is_dir():
+        return []
+    with os.scandir(logdir) as entries:
+        found = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+    paths = [logdir / name for name in sorted(found)]
+    return [path for path in paths if os.path.lexists(path / progress.FILE)]
+
+
+class Results(dict[str, Any]):
+    """The reports of a run, or of several: a NumPy array for each column.
+
+    A row is a report, as in progress.csv. The columns are those of that file;
+    `step` holds whole numbers, `phase` texts, and all others numbers that are
+    NaN where there is none. Of several runs there is one more, `run`, by their
+    names. Since this is a dictionary, `pandas.DataFrame(results)` is a table
+    of the same.
+
+    Attributes:
+        name: Directory that it was read from.
+        config: The settings of the run, functions as texts; None where there
+            are several runs or no settings.
+        runs: The results of each run by its name, where there are several.
+
+    Args:
+        name: Directory that it was read from.
+        columns: The columns.
+        config: The settings.
+        runs: The results of each run.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Mapping[str, np.ndarray],
+        config: AttrDict | None = None,
+        runs: Mapping[str, 'Results'] | None = None,
+    ):
+        super().__init__(columns)
+        self.name = name
+        self.config = config
+        self.runs = dict(runs or {})
+
+    @property
+    def count(self) -> int:
+        """How many reports there are."""
+        return len(self['step'])
+
+    def phase(self, name: str) -> 'Results':
+        """The reports of one phase, 'train' or 'eval'."""
+        errors.require_known('phase', name, ('train', 'eval'))
+        chosen = self['phase'] == name
+        return Results(
+            self.name,
+            {key: column[chosen] for key, column in self.items()},
+            self.config,
+            {key: run.phase(name) for key, run in self.runs.items()},
+        )
+
+    def __missing__(self, key: str) -> Any:
+        raise KeyError(
+            f'There is no column {key!r}{errors.nearest(key, self)} There are '
+            f'{", ".join(self)}.'
+        )
+
+    def __repr__(self) -> str:
+        many = f'{len(self.runs)} runs, ' if self.runs else ''
+        steps = f', until step {self["step"].max():,}' if self.count else ''
+        return (
+            f'<Results of {self.name!r}: {many}{self.count} reports{steps}; '
+            f'columns {", ".join(self)}>'
+        )
+
+
+def _read(directory: pathlib.Path) -> Results:
+    """Read the results of a run."""
+    rows = [row.cells for row in progress.read(directory)]
+    names = [*rows[0]] if rows else [*progress.COLUMNS]
+    try:
+        columns = {
+            name: _column(name, (row[name] for row in rows)) for name in names
+        }
+    except ValueError as error:
+        raise errors.ConfigError(
+            f'Cannot read {directory / progress.FILE}: {error}. Mend or remove '
+            'the file.'
+        ) from error
+    config = None
+    if os.path.lexists(directory / config_file.CONFIG_FILE):
+        config = config_file.load_config(directory)
+    return Results(str(directory), columns, config)
+
+
+def _column(name: str, cells: Iterable[str]) -> np.ndarray:
+    """Make an array of texts; what is empty is no number."""
+    kind: Any = TYPES.get(name, np.float64)
+    if kind is np.float64:
+        return np.array([float(cell or math.nan) for cell in cells], kind)
+    return np.array(list(cells), kind)
+
+
+def _join(name: str, runs: Mapping[str, Results]) -> Results:
+    """One table of several, with all columns that one of them has."""
+    names = dict.fromkeys(name for run in runs.values() for name in run)
+    counts: Sequence[int] = [run.count for run in runs.values()]
+    columns = {
+        key: np.concatenate(
+            [
+                run.get(key, np.full(run.count, math.nan))
+                for run in runs.values()
+            ]
+        )
+        for key in names
+    }
+    labels = np.repeat(np.array([*runs], np.str_), counts)
+    return Results(name, {RUN: labels, **columns}, runs=runs)

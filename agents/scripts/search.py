@@ -1,0 +1,316 @@
+"""Which settings trials are tried with: all of a grid, or those of a search."""
+
+import contextlib
+import itertools
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from agents.scripts import overrides, plain_yaml
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+
+# Digits of numbers that a search comes up with.
+DIGITS = 4
+
+# Points after which scores of others are compared with, and the part of the
+# evaluations before which none is given up.
+PRUNE_AFTER = 5
+PRUNE_FROM = 0.25
+
+Settings = Mapping[str, Any]
+
+
+class Range(NamedTuple):
+    """Numbers that a setting may have.
+
+    Attributes:
+        low: The smallest.
+        high: The largest.
+        log: Whether all orders of magnitude are as likely.
+        whole: Whether they are whole.
+    """
+
+    low: float
+    high: float
+    log: bool
+    whole: bool
+
+    def allows(self, value: Any) -> bool:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and self.low <= value <= self.high
+
+
+class Choice(NamedTuple):
+    """Values that a setting may have."""
+
+    values: list[Any]
+
+    def allows(self, value: Any) -> bool:
+        return value in self.values
+
+
+class Result(NamedTuple):
+    """What is known of a point that was tried before.
+
+    Attributes:
+        settings: Its settings.
+        score: Its score, None if it has none.
+        scores: The scores of its evaluations, as far as it came.
+        state: `finished`, `failed`, `pruned` or `begun`.
+    """
+
+    settings: Settings
+    score: float | None
+    scores: Sequence[float]
+    state: str
+
+
+class Points(Protocol):
+    """Points in the space of settings, which are tried one after another."""
+
+    def next(self) -> Settings | None:
+        """The settings of the next point; None if there are no more."""
+
+    def report(self, point: int, number: int, score: float) -> bool:
+        """Take in the score of an evaluation; returns whether to give up."""
+
+    def tell(self, point: int, score: float | None, state: str) -> None:
+        """Take in what became of a point."""
+
+
+class Grid:
+    """All combinations of values.
+
+    Args:
+        values: The values of each setting.
+    """
+
+    def __init__(self, values: Mapping[str, Sequence[Any]]):
+        self._points = [
+            dict(zip(values, combination, strict=True))
+            for combination in itertools.product(*values.values())
+        ]
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def __iter__(self) -> Iterator[Settings]:
+        return iter(self._points)
+
+    def next(self) -> Settings | None:
+        if self._number == len(self._points):
+            return None
+        self._number += 1
+        return self._points[self._number - 1]
+
+    def report(self, point: int, number: int, score: float) -> bool:
+        return False
+
+    def tell(self, point: int, score: float | None, state: str) -> None:
+        pass
+
+
+class Search:
+    """Points that Optuna proposes, by a tree-structured Parzen estimator.
+
+    Those whose evaluations are below the median of others at the same time
+    are given up.
+
+    Args:
+        space: What each setting may be.
+        count: How many points.
+        evaluations: How many evaluations a trial has.
+        results: Points that were tried before; those that were only begun come
+            first.
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, Range | Choice],
+        count: int,
+        evaluations: int,
+        results: Sequence[Result] = (),
+    ):
+        self._optuna = import_optuna()
+        self._space, self._count = space, count
+        with _quiet():
+            self._study = self._optuna.create_study(
+                direction='maximize',
+                # Another seed, lest what was proposed comes again.
+                sampler=self._optuna.samplers.TPESampler(
+                    seed=len(results), constant_liar=True
+                ),
+                pruner=self._optuna.pruners.MedianPruner(
+                    n_startup_trials=PRUNE_AFTER,
+                    n_warmup_steps=int(PRUNE_FROM * evaluations),
+                ),
+            )
+        self._trials: list[Any] = []
+        for result in results:
+            self._trials.append(self._add(result))
+        self._number = 0
+
+    def next(self) -> Settings | None:
+        if self._number == self._count:
+            return None
+        if self._number == len(self._trials):
+            self._trials.append(self._ask())
+        self._number += 1
+        return self._values(self._trials[self._number - 1])
+
+    def report(self, point: int, number: int, score: float) -> bool:
+        trial = self._trials[point]
+        with _quiet():
+            trial.report(score, number)
+            return trial.should_prune()
+
+    def tell(self, point: int, score: float | None, state: str) -> None:
+        states = self._optuna.trial.TrialState
+        with _quiet():
+            if state == 'pruned':
+                self._study.tell(self._trials[point], state=states.PRUNED)
+            elif score is None:
+                self._study.tell(self._trials[point], state=states.FAIL)
+            else:
+                self._study.tell(self._trials[point], score)
+
+    def _ask(self) -> Any:
+        with _quiet():
+            return self._study.ask(self._distributions())
+
+    def _add(self, result: Result) -> Any:
+        """Tell the study of a point that was tried before."""
+        parameters = {
+            key: _parameter(self._space[key], value)
+            for key, value in result.settings.items()
+        }
+        if result.state == 'begun':
+            self._study.enqueue_trial(parameters)
+            return self._ask()
+        states = self._optuna.trial.TrialState
+        state = states.COMPLETE if result.score is not None else states.FAIL
+        if result.state == 'pruned':
+            state = states.PRUNED
+        with _quiet():
+            trial = self._optuna.trial.create_trial(
+                params=parameters,
+                distributions=self._distributions(),
+                value=result.score if state == states.COMPLETE else None,
+                intermediate_values=dict(enumerate(result.scores)),
+                state=state,
+            )
+            self._study.add_trial(trial)
+        return trial
+
+    def _values(self, trial: Any) -> Settings:
+        """The settings of a trial of Optuna's."""
+        values = {}
+        for key, kind in self._space.items():
+            value = trial.params[key]
+            if isinstance(kind, Choice):
+                value = kind.values[int(value)]
+            elif not kind.whole:
+                rounded = float(f'{value:.{DIGITS}g}')
+                value = min(max(rounded, kind.low), kind.high)
+            values[key] = value
+        return values
+
+    def _distributions(self) -> dict[str, Any]:
+        made = self._optuna.distributions
+        found: dict[str, Any] = {}
+        for key, kind in self._space.items():
+            if isinstance(kind, Choice):
+                # By number, as lists cannot be told apart there.
+                numbers = [str(index) for index in range(len(kind.values))]
+                found[key] = made.CategoricalDistribution(numbers)
+            elif kind.whole:
+                found[key] = made.IntDistribution(
+                    int(kind.low), int(kind.high), log=kind.log
+                )
+            else:
+                found[key] = made.FloatDistribution(
+                    kind.low, kind.high, log=kind.log
+                )
+        return found
+
+
+def parse_space(
+    config: AttrDict, texts: Mapping[str, str]
+) -> dict[str, Range | Choice]:
+    """Read what a search may choose from.
+
+    Args:
+        config: The settings that are searched for better ones.
+        texts: Of each setting `LOW..HIGH`, `log:LOW..HIGH`, or values that
+            commas separate.
+    """
+    return {key: _parse_kind(config, key, text) for key, text in texts.items()}
+
+
+def import_optuna() -> Any:
+    """The library, which only a search needs."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise errors.ConfigError(
+            "A search needs Optuna: pip install 'agents[sweep]'."
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def _parse_kind(config: AttrDict, key: str, text: str) -> Range | Choice:
+    match = re.fullmatch(r'(log:)?(.+?)\.\.(.+)', text)
+    if not match:
+        values = overrides.parse_list(config, key, text)
+        if len(values) < 2:
+            raise errors.ConfigError(
+                f'There is nothing to search in {key}={text}: expected '
+                f'{key}=LOW..HIGH, {key}=log:LOW..HIGH or {key}=A,B,C.'
+            )
+        return Choice(values)
+    log, *ends = match.groups()
+    low, high = [
+        value
+        for end in ends
+        for value in overrides.parse_list(config, key, end)
+    ]
+    for end in (low, high):
+        if isinstance(end, bool) or not isinstance(end, (int, float)):
+            raise errors.ConfigError(
+                f'The ends of a range have to be numbers, not those of '
+                f'{key}={text}. Give values that commas separate instead.'
+            )
+    if not low < high or (log and low <= 0):
+        raise errors.ConfigError(
+            f'There are no numbers in {key}={text}: the low end has to be '
+            f'below the high one{" and above 0" if log else ""}.'
+        )
+    whole = isinstance(low, int) and isinstance(high, int)
+    return Range(low, high, bool(log), whole)
+
+
+def _parameter(kind: Range | Choice, value: Any) -> Any:
+    """What Optuna calls the value of a setting."""
+    if isinstance(kind, Choice):
+        return str(kind.values.index(value))
+    return value
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep from the terminal what Optuna warns of, such as experiments."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        yield
+
+
+def describe(settings: Settings) -> str:
+    """Settings in a line."""
+    return ' '.join(
+        f'{key}={plain_yaml.format_value(value, in_one_line=True)}'
+        for key, value in settings.items()
+    )

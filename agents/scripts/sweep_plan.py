@@ -1,0 +1,273 @@
+"""What a sweep is going to try, kept in its directory."""
+
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.scripts import (
+    experiments,
+    overrides,
+    plain_yaml,
+    search,
+    trust,
+)
+from agents.scripts.search import Choice, Grid, Range, Search
+from agents.scripts.training import require_valid
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import files
+
+FILE = 'sweep.yaml'
+
+# Limits for files that may come from strangers.
+MAX_BYTES = 100_000
+MOST_TRIALS = 2_000
+
+# Points of a search, where it is not said how many.
+POINTS = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a sweep is going to try.
+
+    Attributes:
+        config: Name of a config, or file.py:function.
+        env: Environment, see `experiments.find`.
+        algorithm: What learns where there is no config.
+        set: Texts `key=value` that replace settings of all trials.
+        seeds: Seeds that each point is tried with.
+        grid: Values of settings, of which all combinations are points.
+        search: What settings are searched for, as `search.parse_space` reads.
+        points: How many points a search has.
+    """
+
+    config: str | None
+    env: str | None
+    algorithm: str | None
+    set: Sequence[str]
+    seeds: Sequence[int]
+    grid: Mapping[str, Sequence[Any]]
+    search: Mapping[str, str]
+    points: int
+
+    @property
+    def name(self) -> str:
+        """What runs of it are called."""
+        return experiments.name_of(self.config, self.env, self.algorithm)
+
+    def find(self) -> AttrDict:
+        """The settings that all trials begin with."""
+        found = experiments.find(self.config, self.env, self.algorithm)
+        return overrides.apply(found.config, self.set)
+
+    def space(self, config: AttrDict) -> dict[str, Range | Choice]:
+        return search.parse_space(config, self.search)
+
+
+def check(plan: Plan) -> AttrDict:
+    """Refuse what nothing can be tried of; returns the settings."""
+    for key in (*plan.grid, *plan.search, *(text[:5] for text in plan.set)):
+        if key in ('seed', 'seed='):
+            raise errors.ConfigError(
+                'Seeds of a sweep are given by --seeds, as in --seeds=0..7.'
+            )
+    if plan.grid and plan.search:
+        raise errors.ConfigError(
+            'A sweep tries a grid or searches: give --grid or --search, with '
+            'a list of values such as key=A,B where both are meant.'
+        )
+    if plan.points < 1 or not plan.seeds:
+        raise errors.ConfigError(
+            f'There is nothing to try with {plan.points} points and '
+            f'{len(plan.seeds)} seeds.'
+        )
+    if len({*plan.seeds}) < len(plan.seeds):
+        raise errors.ConfigError(f'The seeds {plan.seeds} have one twice.')
+    config = plan.find()
+    count = plan.points
+    if plan.search:
+        search.import_optuna()
+        plan.space(config)
+        require_valid(config)
+    else:
+        points = Grid(plan.grid)
+        count = len(points)
+        _require_few(count * len(plan.seeds))
+        for values in points:
+            require_valid(config.copy(**values))
+    _require_few(count * len(plan.seeds))
+    return config
+
+
+def save(plan: Plan, directory: pathlib.Path) -> None:
+    values = plain_yaml.simplify(dataclasses.asdict(plan))
+    text = f'{plain_yaml.format_value(values)}\n'
+    files.write(directory / FILE, text.encode())
+
+
+def is_in(directory: pathlib.Path) -> bool:
+    """Whether a directory is that of a sweep."""
+    return os.path.lexists(directory / FILE)
+
+
+def load(directory: pathlib.Path, trusted: bool) -> Plan:
+    """Read the plan of a sweep; runs no code.
+
+    Args:
+        directory: Directory of the sweep.
+        trusted: Whether the plan may name code that is run to follow it.
+    """
+    path = directory / FILE
+    try:
+        text = files.read(path, MAX_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
+    plan = _parse(plain_yaml.parse(text, str(path)), path)
+    if not trusted:
+        _require_no_code(plan, path)
+    return plan
+
+
+def require_same(plan: Plan, saved: Plan, directory: pathlib.Path) -> None:
+    """Refuse to go on with another plan than the one that was begun."""
+    before, now = [
+        plain_yaml.simplify(dataclasses.asdict(each)) for each in (saved, plan)
+    ]
+    for key, value in now.items():
+        if before[key] != value:
+            old, new = [
+                errors.shorten(plain_yaml.format_value(each, True), 100)
+                for each in (before[key], value)
+            ]
+            raise errors.ConfigError(
+                f'{directory} has a sweep of {key}: {old}, where you ask for '
+                f'{new}. Go on with that one by --logdir={directory} alone, '
+                'or choose another --name.'
+            )
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read seeds as in `0..7` or `0,3,5`."""
+    seeds: list[int] = []
+    for part in text.split(','):
+        match = re.fullmatch(r'(\d{1,9})(?:\.\.(\d{1,9}))?', part.strip())
+        if not match:
+            raise errors.ConfigError(
+                f'Expected seeds such as 0..7 or 0,3,5, not {text!r}.'
+            )
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise errors.ConfigError(f'There are no seeds in {part}.')
+        _require_few(last - first)
+        seeds += range(first, last + 1)
+    return seeds
+
+
+def parse_search(texts: Sequence[str]) -> dict[str, str]:
+    """Read what to search from `key=TEXT`, or from a YAML file of such."""
+    if len(texts) == 1 and '=' not in texts[0]:
+        path = pathlib.Path(texts[0])
+        read = files.read(path, MAX_BYTES).decode(errors='replace')
+        found = plain_yaml.parse(read, str(path))
+        if not isinstance(found, dict) or not found:
+            raise errors.ConfigError(
+                f'{path} has to hold lines such as learning_rate: '
+                'log:1e-5..1e-2.'
+            )
+        return {
+            key: value
+            if isinstance(value, str)
+            else plain_yaml.format_value(value, True).strip('[]')
+            for key, value in found.items()
+        }
+    return dict(overrides.split(text, '--search') for text in texts)
+
+
+def _parse(values: Any, path: pathlib.Path) -> Plan:
+    """Make a plan of what a file holds."""
+    names = [field.name for field in dataclasses.fields(Plan)]
+    if not isinstance(values, dict) or sorted(values) != sorted(names):
+        raise errors.ConfigError(
+            f'{path} does not hold the plan of a sweep: expected '
+            f'{", ".join(names)}.'
+        )
+    kinds = {
+        'config': lambda value: value is None or isinstance(value, str),
+        'env': lambda value: value is None or isinstance(value, str),
+        'algorithm': lambda value: value is None or isinstance(value, str),
+        'set': lambda value: _is_list(value, str),
+        'seeds': lambda value: _is_list(value, int) and min(value) >= 0,
+        'grid': lambda value: (
+            isinstance(value, dict)
+            and all(isinstance(each, list) for each in value.values())
+        ),
+        'search': lambda value: (
+            isinstance(value, dict) and _is_list([*value.values()], str)
+        ),
+        'points': lambda value: type(value) is int,
+    }
+    for key, fits in kinds.items():
+        if not fits(values[key]):
+            shown = errors.shorten(repr(values[key]), 100)
+            raise errors.ConfigError(f'{path} has {key}: {shown}.')
+    return Plan(**values)
+
+
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(type(each) is kind for each in value)
+
+
+def _require_no_code(plan: Plan, path: pathlib.Path) -> None:
+    """Refuse a plan that names code, as it may be a stranger's."""
+    named = [text.partition('=') for text in plan.set]
+    values = [
+        ('env', plan.env),
+        *((key, text) for key, _, text in named),
+        *((key, each) for key, some in plan.grid.items() for each in some),
+        *plan.search.items(),
+    ]
+    code = [
+        value
+        for key, value in values
+        if not trust.is_trusted(key.strip(), value, None)
+    ]
+    if plan.config and ':' in plan.config:
+        code.append(plan.config)
+    if code:
+        shown = errors.shorten(repr(code[0]), 100)
+        raise errors.ConfigError(
+            f'{path} names {shown}, which may run code and cannot be trusted '
+            'in a file. If you trust it, give the whole command again.'
+        )
+
+
+def _require_few(count: int) -> None:
+    if count > MOST_TRIALS:
+        raise errors.ConfigError(
+            f'These are {count:,} trials, where at most {MOST_TRIALS:,} can be '
+            'run.'
+        )
+
+
+def make_points(
+    plan: Plan, config: AttrDict, results: Sequence[search.Result]
+) -> Grid | Search:
+    """The points of a plan, after those that were tried before."""
+    if not plan.search:
+        return Grid(plan.grid)
+    space = plan.space(config)
+    for result in results:
+        if {*result.settings} != {*space} or not all(
+            space[key].allows(value) for key, value in result.settings.items()
+        ):
+            shown = errors.shorten(search.describe(result.settings), 100)
+            raise errors.ConfigError(
+                f'A trial of the sweep has {shown}, which the plan does not '
+                'search for. Begin another sweep by another --name.'
+            )
+    evaluations = max(1, config.steps // config.eval_every)
+    return Search(space, plan.points, evaluations, results)

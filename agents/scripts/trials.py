@@ -1,0 +1,360 @@
+"""Trials of a sweep: what becomes of each, and the processes that run them."""
+
+import csv
+import dataclasses
+import functools
+import io
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agents.scripts import console, plain_yaml, utility
+from agents.scripts.sweep_plan import Plan
+from agents.tools import cpu, errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.envs import processes
+from agents.tools.runs import curves, files
+
+FILE, TABLE, LOGS = 'trials.json', 'trials.csv', 'logs'
+
+# What becomes of a trial.
+WAITING, RUNNING, FINISHED, FAILED, PRUNED = STATES = (
+    'waiting',
+    'running',
+    'finished',
+    'failed',
+    'pruned',
+)
+
+# Limits for what is told of logs, and for names.
+TAIL_BYTES = 20_000
+MOST_CHARACTERS = 300
+LONGEST_NAME = 100
+
+# How commands tell what went wrong.
+ERROR = 'error: '
+
+# How long a trial that is stopped may take to save before it is killed.
+PATIENCE = 120.0
+
+
+@dataclasses.dataclass
+class Trial:
+    """A run of a sweep.
+
+    Attributes:
+        name: Name of the directory of its run.
+        point: Number of the point that it belongs to.
+        seed: Its seed.
+        settings: What it has other than the other points.
+        state: What has become of it.
+        reason: Why it failed.
+    """
+
+    name: str
+    point: int
+    seed: int
+    settings: Mapping[str, Any]
+    state: str = WAITING
+    reason: str = ''
+
+
+def make_trials(
+    point: int, settings: Mapping[str, Any], plan: Plan
+) -> list[Trial]:
+    """The trials of a point, one for each seed."""
+    parts = [
+        f'{key}={plain_yaml.format_value(value, in_one_line=True)}'
+        for key, value in settings.items()
+    ]
+    exact = '-'.join(parts) or plan.name
+    label = re.sub(r'[^\w.=+@-]+', '_', re.sub(r'[][{} ]', '', exact))
+    # Others might be called the same.
+    if plan.search or label != exact or len(label) > LONGEST_NAME:
+        label = f'{point:03}-{label[:LONGEST_NAME]}'
+    return [
+        Trial(f'{label}-seed={seed}', point, seed, settings)
+        for seed in plan.seeds
+    ]
+
+
+def save(trials: Sequence[Trial], directory: pathlib.Path) -> None:
+    values = [
+        {**dataclasses.asdict(each), 'settings': simplify(each.settings)}
+        for each in trials
+    ]
+    files.write(directory / FILE, json.dumps(values, indent=1).encode())
+
+
+def load(directory: pathlib.Path) -> list[Trial]:
+    """Read what has become of trials; runs no code."""
+    path = directory / FILE
+    if not os.path.lexists(path):
+        return []
+    names = {field.name for field in dataclasses.fields(Trial)}
+    try:
+        values = files.parse_json(files.read(path, files.MAX_BYTES))
+        if not isinstance(values, list):
+            raise ValueError('it has no list')
+        for each in values:
+            _require_trial(each, names)
+    except ValueError as error:
+        if isinstance(error, errors.UserError):
+            raise
+        raise errors.ConfigError(
+            f'{path} does not hold trials: {error}. Mend it, or begin another '
+            'sweep by another --name.'
+        ) from error
+    return [Trial(**each) for each in values]
+
+
+def _require_trial(value: Any, names: set[str]) -> None:
+    if not isinstance(value, dict) or set(value) != names:
+        raise ValueError(f'expected {", ".join(sorted(names))} of each')
+    fits = {
+        'name': re.fullmatch(r'\w[\w.=+@-]{0,200}', str(value['name'])),
+        'point': type(value['point']) is int and value['point'] >= 0,
+        'seed': type(value['seed']) is int,
+        'settings': isinstance(value['settings'], dict),
+        'state': value['state'] in STATES,
+        'reason': isinstance(value['reason'], str),
+    }
+    for key, fit in fits.items():
+        if not fit:
+            shown = errors.shorten(repr(value[key]), 100)
+            raise ValueError(f'the {key} of one is {shown}')
+
+
+def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: plain_yaml.simplify(each) for key, each in settings.items()}
+
+
+def write_table(trials: Sequence[Trial], directory: pathlib.Path) -> None:
+    """Write what has become of trials as comma-separated values."""
+    keys = list(dict.fromkeys(key for each in trials for key in each.settings))
+    text = io.StringIO()
+    table = csv.writer(text)
+    columns = ['score', 'score_std', 'best', 'steps', 'seconds']
+    table.writerow(['trial', *keys, 'seed', 'state', *columns, 'reason'])
+    for each in trials:
+        settings = simplify(each.settings)
+        curve = read_curve(directory / each.name)
+        numbers: list[Any] = [''] * len(columns)
+        if curve is not None:
+            numbers = [
+                f'{curve.scores[-1]:.6g}',
+                f'{curve.deviations[-1]:.6g}',
+                f'{curve.scores.max():.6g}',
+                int(curve.steps[-1]),
+                f'{curve.seconds[-1]:.6g}',
+            ]
+        values = [settings.get(key, '') for key in keys]
+        table.writerow(
+            [each.name, *values, each.seed, each.state, *numbers, each.reason]
+        )
+    files.write(directory / TABLE, text.getvalue().encode())
+
+
+def read_curve(directory: pathlib.Path) -> curves.Curve | None:
+    """The evaluations of a run, if it has any yet."""
+    try:
+        curve = curves.read(directory, 'eval')
+    except errors.UserError:  # There is none, or it is just being written.
+        return None
+    return curve if len(curve.steps) else None
+
+
+class Runner:
+    """Runs trials in processes of their own, several side by side.
+
+    Args:
+        directory: Directory of the sweep.
+        plan: What is tried.
+        config: Settings that all begin with.
+        jobs: How many run side by side; each has its share of the cores.
+    """
+
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        plan: Plan,
+        config: AttrDict,
+        jobs: int,
+    ):
+        self._directory = directory
+        self._plan = plan
+        self._config = config
+        self._jobs = jobs
+        self._slots: dict[int, tuple[Trial, subprocess.Popen]] = {}
+        self._given_up: set[str] = set()
+
+    @property
+    def jobs(self) -> int:
+        return self._jobs
+
+    @property
+    def running(self) -> list[Trial]:
+        return [trial for trial, _ in self._slots.values()]
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._slots) == self._jobs
+
+    def start(self, trial: Trial) -> None:
+        """Start a trial, or let it go on from its last checkpoint."""
+        slot = min({*range(self._jobs)} - {*self._slots})
+        _remove_unsaved(self._directory / trial.name)
+        logs = self._directory / LOGS
+        files.make_directory(logs)
+        with (
+            open_log(logs / f'{trial.name}.out') as output,
+            open_log(logs / f'{trial.name}.err') as problems,
+        ):
+            process = subprocess.Popen(
+                self._command(trial),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=problems,
+                env=_environment(),
+                # Signals of the terminal come by this process.
+                start_new_session=True,
+                preexec_fn=functools.partial(_prepare, slot, self._jobs),
+            )
+        trial.state, trial.reason = RUNNING, ''
+        self._slots[slot] = trial, process
+
+    def finished(self) -> Iterator[Trial]:
+        """Trials that have ended since this was asked for last."""
+        for slot, (trial, process) in list(self._slots.items()):
+            if process.poll() is not None:
+                del self._slots[slot]
+                self._take_result(trial, process.returncode)
+                yield trial
+
+    def give_up(self, trial: Trial) -> None:
+        """Stop a trial that is running, as others are better."""
+        self._given_up.add(trial.name)
+        self._signal([p for t, p in self._slots.values() if t is trial])
+
+    def stop(self) -> None:
+        """Let all save what they have learnt and end."""
+        running = [process for _, process in self._slots.values()]
+        try:
+            self._signal(running)
+            give_up = time.monotonic() + PATIENCE
+            while any(process.poll() is None for process in running):
+                if time.monotonic() > give_up:
+                    break
+                time.sleep(0.05)
+        finally:
+            for process in running:
+                processes.end(process)
+            self._slots.clear()
+
+    def _signal(self, running: Sequence[subprocess.Popen]) -> None:
+        for process in running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+
+    def _command(self, trial: Trial) -> list[str]:
+        """What runs a trial, as a user would."""
+        command = [sys.executable, '-m', 'agents.scripts.train']
+        for name in ('config', 'env', 'algorithm'):
+            value = getattr(self._plan, name)
+            if value is not None:
+                command.append(f'--{name}={value}')
+        command += [f'--set={text}' for text in self._plan.set]
+        if self._config.num_workers is None:
+            workers = max(1, len(cpu.cores()) // self._jobs)
+            command.append(f'--set=num_workers={workers}')
+        for key, value in simplify(trial.settings).items():
+            text = plain_yaml.format_value(value, in_one_line=True)
+            command.append(f'--set={key}={text}')
+        command.append(f'--seed={trial.seed}')
+        return [*command, f'--logdir={self._directory}', f'--name={trial.name}']
+
+    def _take_result(self, trial: Trial, code: int) -> None:
+        """Find out what has become of a trial that has ended."""
+        log = self._directory / LOGS / f'{trial.name}.err'
+        if not code:
+            trial.state = FINISHED
+        elif trial.name in self._given_up:
+            trial.state = PRUNED
+        else:
+            trial.state, trial.reason = FAILED, explain(code, log)
+        if log.exists() and not log.stat().st_size:
+            log.unlink()
+
+
+def open_log(path: pathlib.Path) -> Any:
+    """A log that is added to."""
+    files.open_lock(path).close()  # Makes it, and refuses links.
+    return open(path, 'ab')
+
+
+def explain(code: int, log: pathlib.Path) -> str:
+    """Why a process failed, in a line."""
+    try:
+        with files.opened(log, 2**40) as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - TAIL_BYTES))
+            text = file.read(TAIL_BYTES).decode(errors='replace')
+    except errors.UserError:
+        text = ''
+    if code < 0:
+        name = signal.Signals(-code).name
+        memory = '; is there too little memory?' if name == 'SIGKILL' else ''
+        return f'killed by {name}{memory}'
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return f'it ended with exit code {code} and said nothing'
+    told = [line for line in lines if line.startswith(ERROR)]
+    reason = told[-1].removeprefix(ERROR) if told else lines[-1]
+    if reason.endswith(':'):  # A traceback follows.
+        reason = f'{reason} {lines[-1]}'
+    return errors.shorten(errors.escape(reason), MOST_CHARACTERS)
+
+
+def _environment() -> dict[str, str]:
+    """Variables of a trial, which is not shown on the terminal."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if key != console.TERMINAL
+    }
+
+
+def _prepare(slot: int, jobs: int) -> None:
+    """In the new process: end with this one, on a share of the cores."""
+    processes.end_with_parent(signal.SIGTERM)
+    cpu.take_share(slot, jobs)
+
+
+def _remove_unsaved(run: pathlib.Path) -> None:
+    """Remove a run that was killed before it had saved anything."""
+    if files.is_directory(run) and utility.last_checkpoint(run) is None:
+        with files.telling(run):
+            shutil.rmtree(run)
+
+
+def share_done(trial: Trial, directory: pathlib.Path, steps: int) -> float:
+    """Which part of its steps a trial has taken."""
+    if trial.state in (FINISHED, FAILED, PRUNED):
+        return 1.0
+    curve = read_curve(directory / trial.name)
+    return 0.0 if curve is None else min(1.0, curve.steps[-1] / steps)
+
+
+def final_score(trial: Trial, directory: pathlib.Path) -> float:
+    """The score of its last evaluation, NaN if it has none."""
+    curve = read_curve(directory / trial.name)
+    return math.nan if curve is None else float(curve.scores[-1])

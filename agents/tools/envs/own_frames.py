@@ -1,0 +1,37 @@
+"""Lines of an environment's own code that led to an error."""
+
+import pathlib
+import sysconfig
+import traceback
+
+# Where code is that is not the environment's. What called it is of no interest
+# when it raises, and what it called only if it is from there as well.
+OURS = tuple(
+    str(pathlib.Path(__file__).parents[depth].resolve() / name)
+    for depth, name in ((1, ''), (2, 'scripts'))
+)
+OTHERS = tuple(
+    str(pathlib.Path(sysconfig.get_path(kind)).resolve())
+    for kind in ('purelib', 'platlib', 'stdlib')
+)
+MOST_FRAMES = 4
+
+
+def of_error(error: Exception) -> list[str]:
+    """The last lines of an environment's own that led to an error."""
+    frames = [
+        (str(pathlib.Path(frame.filename).resolve()), frame)
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    frames = [pair for pair in frames if not pair[0].startswith(OURS)]
+    own = [pair for pair in frames if not pair[0].startswith(OTHERS)]
+    return [
+        f'{_shown(path)}:{frame.lineno} in {frame.name}: {frame.line}'
+        for path, frame in (own or frames[-1:])[-MOST_FRAMES:]
+    ]
+
+
+def _shown(filename: str) -> str:
+    """A path as short as it can be told from here."""
+    path, here = pathlib.Path(filename), pathlib.Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,0 +1,159 @@
+"""What is trained by the names of a config, an environment and an algorithm."""
+
+import textwrap
+
+import pytest
+
+from agents.scripts import (
+    config_file,
+    config_names,
+    configs,
+    experiments,
+)
+from agents.tools import errors
+
+ENVS = """
+    import gymnasium as gym
+    import numpy as np
+    from agents import configs
+
+    class Seen(gym.Env):
+        action_space = gym.spaces.Discrete(2)
+        observation_space = gym.spaces.Box(0, 255, (64, 64, 3), np.uint8)
+
+        def reset(self, *, seed=None, options=None):
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            return self.observation_space.sample(), 0.0, False, False, {}
+
+    class Small(Seen):
+        observation_space = gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+
+    def make_nothing():
+        raise KeyError('nothing')
+
+    def mine():
+        return configs.trpo(env=Seen, steps=5000)
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / 'envs.py'
+    path.write_text(textwrap.dedent(ENVS))
+    return path
+
+
+@pytest.mark.parametrize(
+    'given, name',
+    [
+        (('ant', None, None), 'ant'),
+        (('a/b.py:ant', None, None), 'ant'),
+        (('ant', 'Hopper-v5', None), 'ant-Hopper-v5'),
+        ((None, 'Ant-v5', None), 'Ant-v5-ppo'),
+        ((None, 'ALE/Pong-v5', 'trpo'), 'Pong-v5-trpo'),
+        ((None, 'a/b c.py:make_it', None), 'make_it-ppo'),
+        ((None, 'native:CartPole-v1', None), 'CartPole-v1-ppo'),
+        ((None, "x:../o 'dd$", None), 'o__dd_-ppo'),
+    ],
+)
+def test_name_is_one_of_a_directory(given, name):
+    assert experiments.name_of(*given) == name
+
+
+@pytest.mark.parametrize('name', config_names.list_configs())
+def test_config_of_an_environment_and_an_algorithm_is_found(name):
+    config = getattr(configs, name)()
+    algorithm = configs.algorithm_of(config)
+    found = experiments.find(env=config.env, algorithm=algorithm)
+    assert found.origin.startswith('those of the config ')
+    if name != 'debug':
+        assert found.origin == f'those of the config {name}'
+        assert found.config == config
+
+
+def test_algorithm_is_ppo_if_nothing_is_said():
+    assert experiments.find(env='Ant-v5').config == configs.ant()
+
+
+def test_environments_of_a_kind_have_the_settings_of_one():
+    found = experiments.find(env='Pusher-v5', algorithm='trpo')
+    assert found.config == configs.cheetah_trpo().copy(env='Pusher-v5')
+    assert 'cheetah_trpo, which is like it' in found.origin
+    found = experiments.find(env='ALE/Seaquest-v5')
+    assert found.config == configs.atari('Seaquest')
+
+
+def test_other_environments_have_the_defaults():
+    for env in ('MountainCar-v0', 'Taxi-v4', 'vector:Taxi-v4', 'native:X'):
+        found = experiments.find(env=env)
+        assert found.config == configs.ppo(env=env)
+        assert found.origin == 'the defaults of ppo'
+    found = experiments.find(env='Ant-v5', algorithm='npg')
+    # No config has both, but others of MuJoCo have.
+    assert found.config.line_search is False
+
+
+@pytest.mark.parametrize('env_processes', [True, False])
+def test_images_are_looked_for(file, nothing_left, env_processes):
+    found = experiments.find(env=f'{file}:Seen', env_processes=env_processes)
+    assert found.origin == 'those for images'
+    assert found.config == configs.images(found.config.env)
+    assert found.config.env.__name__ == 'Seen'
+
+
+def test_small_images_and_other_algorithms_need_nothing_else(file):
+    small = experiments.find(env=f'{file}:Small', env_processes=False)
+    trpo = experiments.find(env=f'{file}:Seen', algorithm='trpo')
+    assert small.config == configs.ppo(env=small.config.env)
+    assert trpo.config == configs.trpo(env=trpo.config.env)
+
+
+def test_environment_that_raises_where_it_is_looked_at(file, nothing_left):
+    with pytest.raises(errors.EnvError, match="KeyError: 'nothing'"):
+        experiments.find(env=f'{file}:make_nothing')
+
+
+def test_environment_replaces_that_of_a_config(file):
+    found = experiments.find('cartpole', f'{file}:Seen')
+    changed = configs.cartpole().copy(env=found.config.env)
+    assert found.config == changed and found.config.env.__name__ == 'Seen'
+
+
+@pytest.mark.parametrize(
+    'given, message',
+    [
+        ((None, None), 'There is nothing to train'),
+        ((None, 'Ant-v5', 'pop'), "no algorithm 'pop'; did you mean 'ppo'?"),
+        ((None, 'Art-v5'), "did you mean 'Ant-v5'"),
+        ((None, 'nowhere.py:make'), "There is no file 'nowhere.py'"),
+        (('nowhere', 'Ant-v5'), "no config 'nowhere'"),
+    ],
+)
+def test_mistake(given, message):
+    with pytest.raises(errors.ConfigError) as info:
+        experiments.find(*given)
+    assert message in str(info.value)
+
+
+def test_run_gets_back_what_it_does_not_save(file, tmp_path):
+    trained = config_names.find_config(f'{file}:mine')().copy(seed=3)
+    config_file.save_config(trained, tmp_path)
+    with pytest.raises(errors.ConfigError, match='--env=file.py:function'):
+        config_file.restore_config(None, tmp_path)
+    for given in ((f'{file}:mine', None), (None, f'{file}:Seen')):
+        config = experiments.find_for_run(tmp_path, *given)
+        restored = config_file.restore_config(config, tmp_path)
+        assert (restored.algorithm, restored.steps) == ('trpo', 5000)
+        assert restored.seed == 3 and restored.env.__name__ == 'Seen'
+    assert experiments.find_for_run(tmp_path, None, None) is None
+
+
+def test_run_whose_environment_names_a_module_is_asked_for_by_env(tmp_path):
+    saved = configs.ppo(env='some_package:Some-v0')
+    config_file.save_config(saved, tmp_path)
+    with pytest.raises(errors.ConfigError, match='cannot be trusted'):
+        config_file.restore_config(None, tmp_path)
+    config = experiments.find_for_run(tmp_path, None, 'some_package:Some-v0')
+    assert config_file.restore_config(config, tmp_path) == saved

@@ -1,0 +1,84 @@
+"""Settings as TensorBoard reads them, beside the scores they have led to."""
+
+import gymnasium as gym
+import pytest
+from tensorboard.backend.event_processing import (
+    data_provider,
+    plugin_event_multiplexer,
+)
+from tensorboard.context import RequestContext
+from tensorboard.plugins import base_plugin
+from tensorboard.plugins.hparams import (
+    api_pb2,
+    backend_context,
+    list_session_groups,
+)
+
+import agents
+from agents.scripts import configs, hyperparameters
+
+
+def make():
+    return gym.make('CartPole-v1')
+
+
+def test_values_that_are_plain_are_hyperparameters():
+    config = configs.ppo(
+        env=make, env_kwargs={'a': [1]}, policy_layers=[8, 4], kl_stop=0.5
+    )
+    found = hyperparameters.of_config(config)
+    assert found['policy_layers'] == '[8, 4]' and found['kl_stop'] == 0.5
+    assert found['env_kwargs'] == '{a: [1]}'
+    assert found['normalize_observ'] is True and found['steps'] == 1_000_000
+    absent = {'env', 'value_clip', 'log_info', 'callbacks'}
+    assert not absent & {*found}
+    assert {*found} <= {*config} and len(found) > 40
+
+
+@pytest.fixture
+def tensorboard(tmp_path):
+    """A function that asks TensorBoard for what the HPARAMS tab shows."""
+
+    def ask():
+        multiplexer = plugin_event_multiplexer.EventMultiplexer()
+        multiplexer.AddRunsFromDirectory(str(tmp_path))
+        multiplexer.Reload()
+        provider = data_provider.MultiplexerDataProvider(
+            multiplexer, str(tmp_path)
+        )
+        handler = list_session_groups.Handler(
+            RequestContext(),
+            backend_context.Context(
+                base_plugin.TBContext(data_provider=provider)
+            ),
+            'id',
+            api_pb2.ListSessionGroupsRequest(
+                slice_size=100, allowed_statuses=[api_pb2.STATUS_UNKNOWN]
+            ),
+        )
+        return handler.run().session_groups
+
+    return ask
+
+
+def test_runs_are_compared_by_their_scores(
+    tiny, tmp_path, eagerly, tensorboard
+):
+    scores = {}
+    for rate in (0.5, 0.25):
+        run = tmp_path / f'{rate}'
+        config = tiny(learning_rate=rate, steps=20)
+        agents.train(config, run, env_processes=False).run()
+        longer = config.copy(steps=40)  # It is resumed.
+        scores[rate] = agents.train(longer, run, env_processes=False).run()
+    groups = tensorboard()
+    assert len(groups) == 2
+    for group in groups:
+        rate = group.hparams['learning_rate'].number_value
+        values = {
+            value.name.tag: (value.value, value.training_step)
+            for value in group.metric_values
+        }
+        assert values['score'] == (pytest.approx(scores.pop(rate)), 40)
+        assert group.hparams['env'].string_value == 'CartPole-v1'
+        assert group.hparams['normalize_reward'].bool_value is True

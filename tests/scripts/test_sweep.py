@@ -1,0 +1,404 @@
+"""Sweeps: most of trials that only seem to learn, and one of real ones."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import agents
+from agents.scripts import sweep, sweep_plan, trials
+from agents.tools import errors
+from agents.tools.runs import progress
+
+# Seems to train: its score is a thousandth of the learning rate's inverse, and
+# the seed. Beside its directory it notes when it begins and ends.
+FAKE = """
+import json, os, pathlib, signal, sys, time
+run, seed, settings = pathlib.Path(sys.argv[1]), *map(json.loads, sys.argv[2:])
+notes = run.parent.parent / 'notes'
+def note(text):
+    with notes.open('a') as file:
+        file.write(f'{text} {run.name}\\n')
+note('begin')
+for _ in range(3000 if 'policy_layers' in settings else 0):
+    if notes.read_text().count('begin') > 1:  # Another runs beside it.
+        break
+    time.sleep(0.01)
+run.mkdir()
+score = 1e-3 / settings['learning_rate'] + seed
+(run / 'progress.csv').write_text(
+    'step,phase,score,score_std,seconds\\n'
+    f'10,eval,{score / 2},1,1\\n20,eval,{score},1,2\\n'
+)
+if seed == 7:
+    print('error: It broke.', file=sys.stderr)
+    sys.exit(1)
+if seed == 8:
+    os.kill(os.getpid(), signal.SIGKILL)
+if seed == 9:
+    time.sleep(60)
+time.sleep(0.05)
+note('end')
+"""
+
+
+@pytest.fixture
+def fake(monkeypatch, tmp_path):
+    """Lets trials only seem to train; returns what these have noted."""
+
+    def command(self, trial):
+        settings = {'learning_rate': 1e-3, **trials.simplify(trial.settings)}
+        directory = self._directory / trial.name
+        given = [str(trial.seed), json.dumps(settings)]
+        return [sys.executable, '-c', FAKE, str(directory), *given]
+
+    monkeypatch.setattr(trials.Runner, '_command', command)
+    return lambda: (tmp_path / 'notes').read_text().splitlines()
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_grid_is_tried_with_all_seeds(fake, tmp_path, nothing_left):
+    made = agents.sweep(
+        'debug',
+        [0, 1],
+        {'learning_rate': [1e-3, 5e-4], 'policy_layers': '[4],[4, 4]'},
+        jobs=2,
+        logdir=tmp_path,
+    )
+    assert made.directory == tmp_path / 'sweep-debug'
+    assert [each.state for each in made.trials] == ['finished'] * 8
+    labels = [each.group for each in made.summaries]
+    assert labels[0] == 'learning_rate=0.0005 policy_layers=[4]'
+    assert [each.score for each in made.summaries] == [2.5, 2.5, 1.5, 1.5]
+    assert made.best == {'learning_rate': 0.0005, 'policy_layers': [4]}
+    runs = [each.name for each in made.trials]
+    assert '003-learning_rate=0.0005-policy_layers=4_4-seed=1' in runs
+    others = ['curves.png', 'lock', 'logs', 'sweep.yaml']
+    others += ['trials.csv', 'trials.json']
+    assert names(made.directory) == sorted([*runs, *others])
+    count = most = 0
+    for line in fake():
+        count += 1 if line.startswith('begin') else -1
+        most = max(most, count)
+    assert most == 2
+    with open(made.directory / 'trials.csv') as file:
+        rows = list(csv.DictReader(file))
+    assert rows[1] == {
+        'trial': '000-learning_rate=0.001-policy_layers=4-seed=1',
+        'learning_rate': '0.001',
+        'policy_layers': '[4]',
+        'seed': '1',
+        'state': 'finished',
+        'score': '2',
+        'score_std': '1',
+        'best': '2',
+        'steps': '20',
+        'seconds': '2',
+        'reason': '',
+    }
+
+
+def test_failed_trials_end_no_others_and_are_tried_again(
+    fake, tmp_path, capsys
+):
+    given = ['--config=debug', '--seeds=7..8,1', f'--logdir={tmp_path}']
+    assert sweep.main([*given, '--jobs=2', '--name=x']) == 1
+    output = capsys.readouterr().out
+    assert re.search('failed +debug-seed=7: It broke.\n', output)
+    assert re.search('failed +debug-seed=8: killed by SIGKILL; is', output)
+    assert re.search('finished +debug-seed=1: score 2.0 after 0:02', output)
+    assert re.search('debug +1 +2.0 +2.0 +20 +0:02', output)
+    # Once more, but what is finished.
+    assert sweep.main([f'--logdir={tmp_path}/x', '--quiet']) == 1
+    assert capsys.readouterr() == ('', '')
+    begun = [line for line in fake() if line.startswith('begin')]
+    assert sorted(begun) == [
+        'begin debug-seed=1',
+        *['begin debug-seed=7'] * 2,
+        *['begin debug-seed=8'] * 2,
+    ]
+
+
+def test_search_finds_what_is_better_and_goes_on(fake, tmp_path):
+    space = {'learning_rate': 'log:1e-5..1e-2', 'batch_size': '25,50'}
+    made = agents.sweep(
+        'debug', search=space, trials=8, jobs=1, logdir=tmp_path
+    )
+    assert len(made.trials) == 8
+    first = [each.settings['learning_rate'] for each in made.trials]
+    assert made.best['learning_rate'] == min(first)
+    assert all(1e-5 <= rate <= 1e-2 for rate in first)
+    # As if it had been interrupted in the sixth.
+    file = made.directory / trials.FILE
+    before = json.loads(file.read_text())[:6]
+    before[3]['state'], before[4]['state'] = 'failed', 'pruned'
+    before[5]['state'] = 'running'
+    file.write_text(json.dumps(before))
+    again = agents.sweep(logdir=made.directory, jobs=2)
+    second = [each.settings['learning_rate'] for each in again.trials]
+    assert second[:6] == first[:6] and len({*second}) == 8
+    states = [each.state for each in again.trials]
+    kept = [*['finished'] * 3, 'failed', 'pruned']
+    assert states == [*kept, *['finished'] * 3]
+    assert len(fake()) == 2 * (8 + 3)
+    before[0]['settings']['learning_rate'] = 2.0
+    file.write_text(json.dumps(before))
+    with pytest.raises(errors.ConfigError, match='which the plan does not'):
+        agents.sweep(logdir=made.directory)
+
+
+def test_interrupted_sweep_leaves_no_process(fake, tmp_path, nothing_left):
+    code = f"""
+import os, signal, sys, threading, time
+from agents.scripts import sweep, trials
+trials.Runner._command = lambda self, trial: [
+    sys.executable, '-c', {FAKE!r}, str(self._directory / trial.name), '9',
+    '{{"learning_rate": 1}}']
+def interrupt():
+    while not os.path.exists('logdir/x/debug-seed=1/progress.csv'):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=interrupt).start()
+sys.exit(sweep.main(
+    ['--config=debug', '--seeds=0..3', '--jobs=2', '--name=x']))
+"""
+    result = subprocess.run(
+        [sys.executable, '-c', code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (result.returncode, result.stderr) == (128 + signal.SIGTERM, '')
+    assert 'agents sweep --logdir=logdir/x goes on' in result.stdout
+    states = [each.state for each in trials.load(tmp_path / 'logdir' / 'x')]
+    assert states == ['running', 'running', 'waiting', 'waiting']
+
+
+CONFIG = """
+import pathlib, time
+import gymnasium as gym
+from agents import configs
+
+SLOW = pathlib.Path(__file__).with_name('slow')
+
+class Slow(gym.Wrapper):
+    def step(self, action):
+        time.sleep(0.005 * SLOW.exists())
+        return super().step(action)
+
+def make(works):
+    if not works:
+        raise ArithmeticError('It broke.')
+    return Slow(gym.make('CartPole-v1'))
+
+def mine():
+    return configs.debug().copy(env=make, update_epochs=1, eval_every=400)
+"""
+
+
+def rows(run):
+    return list(progress.read(run)) if (run / progress.FILE).exists() else []
+
+
+def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
+    (tmp_path / 'mine.py').write_text(CONFIG)
+    (tmp_path / 'slow').touch()
+    command = [sys.executable, '-m', 'agents.scripts.sweep', '--jobs=1']
+    command += ['--config=mine.py:mine', '--set=steps=1600', '--name=x']
+    command += ['--grid', 'env_kwargs={works: true},{works: false}']
+    directory = tmp_path / 'logdir' / 'x'
+    run = directory / '000-env_kwargs=works_true-seed=0'
+    pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as process:
+        while not rows(run):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        output, problems = process.communicate(timeout=60)
+    assert (process.returncode, problems) == (130, ''), output
+    assert rows(run)[-1].step < 1600
+    (tmp_path / 'slow').unlink()
+    result = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (result.returncode, result.stderr) == (1, '')
+    # It has gone on, and not begun anew.
+    log = (directory / 'logs' / f'{run.name}.out').read_text()
+    assert re.search(r'resumed', log)
+    steps = [row.step for row in rows(run)]
+    assert steps == sorted(steps) and steps[-1] == 1600
+    finished, failed = trials.load(directory)
+    assert (finished.state, failed.state) == ('finished', 'failed')
+    assert 'It broke.' in failed.reason
+    assert 'finished   000-env_kwargs=works_true-seed=0' in result.stdout
+    assert f'{tmp_path}' not in result.stdout
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ([], 'There is no sweep in .* --config or --env'),
+        (['--seeds=0..3'], 'A new sweep needs --config or --env'),
+        (['--config=debgu'], "did you mean 'debug'"),
+        (['--config=debug', '--seeds=3..1'], 'no seeds in 3..1'),
+        (['--config=debug', '--seeds=a'], 'Expected seeds such as 0..7'),
+        (['--config=debug', '--seeds=1,1'], 'have one twice'),
+        (['--config=debug', '--grid', 'seed=1,2'], 'given by --seeds'),
+        (['--config=debug', '--grid', 'steps'], 'Expected --grid key=value'),
+        (['--config=debug', '--grid', 'step=1'], "did you mean 'steps'"),
+        (['--config=debug', '--grid', 'steps=1,x'], "'steps' has to be"),
+        (['--config=debug', '--grid', 'batch_size=50,33'], 'Choose 25 or 40'),
+        (['--config=debug', '--search', 'steps=1'], 'nothing to search in'),
+        (['--config=debug', '--search', 'steps=9..1'], 'no numbers in'),
+        (['--config=debug', '--search', 'steps=log:0..1'], "'steps' has to"),
+        (['--config=debug', '--search', 'env=a..b'], 'have to be numbers'),
+        (['--config=debug', '--search', 'nowhere'], 'nowhere: No such file'),
+        (['--config=debug', '--jobs=0'], 'jobs=0 would run nothing'),
+        (['--config=debug', '--name=taken'], 'holds other things than a sweep'),
+        (
+            ['--config=debug', '--grid', 'steps=1,2', '--search', 'steps=1..2'],
+            'give --grid or --search',
+        ),
+    ],
+)
+def test_mistakes_are_a_line_and_leave_nothing(
+    tmp_path, monkeypatch, capsys, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'logdir/taken/file').mkdir(parents=True)
+    assert sweep.main(arguments) == 1
+    problems = capsys.readouterr().err
+    assert re.fullmatch(r'error: [^\n]+\n', problems)
+    assert re.search(message, problems)
+    assert names(tmp_path / 'logdir') == ['taken']
+
+
+def test_other_plans_are_refused(fake, tmp_path):
+    agents.sweep('debug', [0, 1], logdir=tmp_path)
+    with pytest.raises(
+        errors.ConfigError, match=r'seeds: \[0, 1\], where you ask for \[0, 2\]'
+    ):
+        agents.sweep('debug', [0, 2], logdir=tmp_path)
+    with pytest.raises(
+        errors.ConfigError, match=r'a sweep of set: \[\], where'
+    ):
+        agents.sweep('debug', [0, 1], changes=['steps=9'], logdir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    'old, new',
+    [
+        ('config: debug', 'config: evil.py:config'),
+        ('env: null', 'env: evil:Env-v1'),
+        ('set: []', "set: ['env=evil:Env-v1']"),
+        ('grid: {}', "grid: {env: ['evil:Env-v1']}"),
+    ],
+)
+def test_plan_of_a_stranger_runs_no_code(tmp_path, old, new):
+    plan = sweep_plan.Plan('debug', None, None, [], [0], {}, {}, 1)
+    sweep_plan.save(plan, tmp_path)
+    assert sweep_plan.load(tmp_path, trusted=False) == plan
+    file = tmp_path / sweep_plan.FILE
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    with pytest.raises(errors.ConfigError, match='may run code'):
+        sweep_plan.load(tmp_path, trusted=False)
+    assert sweep_plan.load(tmp_path, trusted=True) != plan
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'a: 1',
+        '[]',
+        '!!python/object:os.system {}',
+        'config: debug\nenv: null\nalgorithm: null\nset: []\nseeds: [x]\n'
+        'grid: {}\nsearch: {}\npoints: 1',
+    ],
+)
+def test_broken_plan_is_refused(tmp_path, text):
+    (tmp_path / sweep_plan.FILE).write_text(text)
+    with pytest.raises(errors.ConfigError, match='sweep.yaml'):
+        sweep_plan.load(tmp_path, trusted=True)
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [{'name': '../../evil'}, {'state': 'x'}, {'point': -1}, {'seed': '0'}],
+)
+def test_broken_trials_are_refused(tmp_path, changes):
+    trial = trials.Trial('a', 0, 0, {})
+    trials.save([trial], tmp_path)
+    assert trials.load(tmp_path) == [trial]
+    file = tmp_path / trials.FILE
+    (value,) = json.loads(file.read_text())
+    for values in ([{**value, **changes}], {}, [1], [{}]):
+        file.write_text(json.dumps(values))
+        with pytest.raises(errors.ConfigError, match='does not hold trials'):
+            trials.load(tmp_path)
+
+
+def test_trials_share_the_cores(tmp_path):
+    plan = sweep_plan.Plan('debug', None, None, ['steps=9'], [3], {}, {}, 1)
+    config = sweep_plan.check(plan)
+    cores = len(os.sched_getaffinity(0))
+    for jobs, workers in ((1, cores), (cores, 1), (3 * cores, 1)):
+        runner = trials.Runner(tmp_path, plan, config, jobs)
+        (trial,) = trials.make_trials(0, {'policy_layers': [4, 4]}, plan)
+        assert runner._command(trial)[3:] == [
+            '--config=debug',
+            '--set=steps=9',
+            f'--set=num_workers={workers}',
+            '--set=policy_layers=[4, 4]',
+            '--seed=3',
+            f'--logdir={tmp_path}',
+            '--name=000-policy_layers=4_4-seed=3',
+        ]
+
+
+@pytest.mark.parametrize(
+    'code, log, reason',
+    [
+        (1, 'warning\nerror: Too bad.\nmore\n', 'Too bad.'),
+        (1, 'error: It raised:\nTraceback\nKeyError: 3\n', ': KeyError: 3'),
+        (1, 'Traceback\nValueError: 2\n\n', 'ValueError: 2'),
+        (2, '', 'exit code 2 and said nothing'),
+        (-9, 'error: x', 'killed by SIGKILL'),
+        (1, 'error: \x1b[2J' + 'x' * 9999, r'\\x1b\[2Jx+ … x+'),
+    ],
+)
+def test_reason_of_a_failure_is_a_line(tmp_path, code, log, reason):
+    (tmp_path / 'log').write_text(log)
+    found = trials.explain(code, tmp_path / 'log')
+    assert re.search(reason, found) and len(found) < 400
+
+
+def test_search_is_read_from_a_file_as_well(tmp_path):
+    file = tmp_path / 'space.yaml'
+    file.write_text('learning_rate: log:1e-5..1e-2\nbatch_size: [25, 50]\n')
+    expected = {'learning_rate': 'log:1e-5..1e-2', 'batch_size': '25, 50'}
+    assert sweep_plan.parse_search([str(file)]) == expected
+    texts = ['learning_rate=log:1e-5..1e-2', 'batch_size=25, 50']
+    assert sweep_plan.parse_search(texts) == expected
+
+
+def test_nothing_large_is_imported_before_it_is_needed():
+    code = (
+        'import sys, agents.scripts.sweep\n'
+        'print({"tensorflow", "optuna", "matplotlib"} & {*sys.modules})'
+    )
+    result = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True
+    )
+    assert (result.stdout, result.stderr) == ('set()\n', '')

@@ -1,0 +1,101 @@
+"""Systems that lack what Linux has."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agents.tools.envs import headless
+
+ON_WINDOWS = 'import os; os.name = "nt"; import agents'
+
+# Macs lack these, and places such as /proc.
+LIKE_A_MAC = """
+import builtins, ctypes, fcntl, io, os, signal, sys, time
+
+for module, names in {
+    os: '''copy_file_range eventfd memfd_create pidfd_open posix_fadvise
+        posix_fallocate sched_getaffinity sched_setaffinity sched_yield waitid
+        O_DIRECT O_PATH O_TMPFILE P_PIDFD''',
+    fcntl: 'F_SETSIG F_GETSIG F_ADD_SEALS F_OFD_SETLK',
+    signal: 'SIGRTMIN SIGRTMAX pidfd_send_signal sigtimedwait',
+    time: 'CLOCK_BOOTTIME',
+}.items():
+    for name in names.split():
+        if hasattr(module, name):
+            delattr(module, name)
+
+def hiding(function):
+    def call(path='.', *args, **kwargs):
+        if isinstance(path, (str, os.PathLike)):
+            parts = os.fspath(path).split(os.sep)
+            if parts[1:2] == ['proc'] or parts[1:3] == ['dev', 'shm']:
+                raise FileNotFoundError(2, 'Not on a Mac', path)
+        return function(path, *args, **kwargs)
+    return call
+
+builtins.open = io.open = hiding(open)
+for name in 'listdir', 'lstat', 'open', 'scandir', 'stat':
+    setattr(os, name, hiding(getattr(os, name)))
+
+load = ctypes.CDLL
+ctypes.CDLL = lambda name, *args, **kwargs: (
+    object() if name is None else load(name, *args, **kwargs))
+sys.looked_like_a_mac = True
+"""
+
+CONFIG = """
+import sys
+import gymnasium as gym
+from agents import configs
+
+def make():
+    assert sys.looked_like_a_mac  # Workers too.
+    return gym.make('CartPole-v1')
+
+def config():
+    return configs.debug().copy(env=make, steps=1000)
+"""
+
+
+def test_windows_is_refused_with_what_to_do():
+    result = subprocess.run(
+        [sys.executable, '-c', ON_WINDOWS],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = result.stderr.splitlines()[-1]
+    assert result.returncode and last.startswith('ImportError: agents runs on')
+    assert 'Windows Subsystem for Linux' in last
+
+
+def test_run_as_on_a_mac(tmp_path, nothing_left):
+    (tmp_path / 'sitecustomize.py').write_text(LIKE_A_MAC)
+    (tmp_path / 'mine.py').write_text(CONFIG)
+    others = os.environ.get('PYTHONPATH', '').split(os.pathsep)
+    places = os.pathsep.join(filter(None, [str(tmp_path), *others]))
+    result = subprocess.run(
+        [
+            *(sys.executable, '-m', 'agents.scripts.train'),
+            *('--config=mine.py:config', '--env_processes'),
+            f'--logdir={tmp_path}',
+        ],
+        cwd=tmp_path,
+        env={**os.environ, 'PYTHONPATH': places},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, '')
+    assert 'step 1,000 (100%)' in result.stdout
+
+
+@pytest.mark.parametrize('system, drawn_by', [('linux', 'egl'), ('darwin', '')])
+def test_drawing_without_a_display(monkeypatch, system, drawn_by):
+    monkeypatch.setattr(sys, 'platform', system)
+    monkeypatch.setattr(os, 'environ', {})
+    headless.prepare()
+    assert os.environ.get('MUJOCO_GL', '') == drawn_by
+    assert os.environ['SDL_VIDEODRIVER'] == 'dummy'
