@@ -342,6 +342,8 @@ def _restore(
         if not callable(config.network):
             raise
         raise _explain(error, config) from None
+    if saver.best:
+        status.best = saver.best.score
     if restored is not None:
         _find_place(loop, restored, status.phases)
     if restored is not None and saver.anew:

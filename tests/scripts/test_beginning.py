@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from agents.scripts import beginning, config_file
+from agents.scripts import train as train_command
 from agents.scripts.training import train
 from agents.tools import errors
 from agents.tools.graph.backend import tf
@@ -152,11 +153,12 @@ def test_what_it_began_from_is_written_down_and_not_needed_again(
         train(config, run, False, begin_from=f'{copy}@best').run()
         assert config_file.load_config(run).begin_from == f'{copy}@10'
         final.append(checkpoint(run))
-    train(config, tmp_path / 'c', env_processes=False).run()
     for name in final[0]:
         np.testing.assert_array_equal(final[0][name], final[1][name], name)
     count = f'{NORMALIZER}/count'
-    assert final[0][count] == 10 + checkpoint(tmp_path / 'c')[count] == 30
+    assert final[0][count] == 10 + 20
+    with pytest.raises(errors.ConfigError, match='has learnt already'):
+        train(config, copy, False, begin_from=source).run()
     shutil.rmtree(copy)
     # As the setting says, or the same that was asked for, or nothing.
     longer = config.copy(steps=40)
@@ -164,8 +166,6 @@ def test_what_it_began_from_is_written_down_and_not_needed_again(
     assert checkpoint(tmp_path / 'a')[count] == 50
     train(longer, tmp_path / 'b', env_processes=False).run()
     assert config_file.load_config(tmp_path / 'b').begin_from == f'{copy}@10'
-    with pytest.raises(errors.ConfigError, match='has learnt already'):
-        train(longer, tmp_path / 'c', begin_from=source).run()
 
 
 @pytest.mark.parametrize(
@@ -223,3 +223,12 @@ def test_checkpoint_of_the_other_run(text, found):
 def test_directory_that_is_called_like_a_checkpoint(tmp_path):
     (tmp_path / 'a@7').mkdir()
     assert beginning.split(f'{tmp_path}/a@7') == (f'{tmp_path}/a@7', None)
+
+
+def test_option_of_the_command_is_the_setting(capsys):
+    # Not even where YAML would take it for something else.
+    code = train_command.main(
+        ['--config=debug', '--from=a: b #c@best', '--settings']
+    )
+    assert code == 0
+    assert 'a: b #c@best' in capsys.readouterr().out
