@@ -54,7 +54,7 @@ setuptools.setup(
     python_requires='>=3.10',
     install_requires=[
         'tensorflow>=2.21,<2.22',
-        'keras>=3.10,<4',
+        'keras>=3.12,<4',
         'tensorboard>=2.20,<2.22',
         'numpy>=1.26,<3',
         'gymnasium[classic-control]>=1.1,<2',
