@@ -16,6 +16,7 @@ MUJOCO = ['gymnasium[mujoco]>=1.1,<2']
 # Of the first versions whose vectors tell how their episodes begin.
 ATARI = ['ale-py>=0.11,<0.13']
 ENVPOOL = ['envpool>=1.2,<2']
+RUFF = 'ruff>=0.15,<0.18'
 SWEEP = ['optuna>=4,<6']
 
 
@@ -83,6 +84,11 @@ setuptools.setup(
             'sb3-contrib>=2.3,<3',
             'sbx-rl>=0.20,<1',
         ],
+        'docs': [
+            'mkdocs-material>=9.6,<10',
+            'mkdocstrings[python]>=1,<2',
+            RUFF,  # Wraps signatures.
+        ],
         'test': [
             *MUJOCO,
             *MPI,
@@ -94,7 +100,7 @@ setuptools.setup(
             'psutil>=5.9,<8',
             'pytest>=8,<10',
             'pytest-xdist>=3.6,<4',  # Runs tests on several cores.
-            'ruff>=0.15,<0.18',
+            RUFF,
             'setuptools>=70.1',  # Builds the wheel.
         ],
     },

@@ -1,6 +1,7 @@
 """Algorithms by the name that a configuration gives them.
 
-A new one is a folder and a line here.
+A new one is a folder and a line here; one of a user's is a class that a config
+has in place of a name.
 """
 
 import importlib
@@ -34,7 +35,8 @@ def define(networks: Any, task: Any) -> Any:
 
 def _define(networks: Any, task: Any) -> Any:
     """Make the algorithm of a task, with rewards from where it says."""
-    kind = find(task.config.algorithm)
+    given = task.config.algorithm
+    kind = given if callable(given) else find(given)
     if task.config.rewards == 'environment':
         return kind(networks, task)
     gail = importlib.import_module('agents.algorithms.gail')

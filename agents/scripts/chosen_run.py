@@ -202,7 +202,12 @@ def _tell_differences(
 
 def _title(config: AttrDict) -> str:
     env = getattr(config.env, '__name__', config.env)
-    title = f'{config.algorithm.upper().replace("_", " ")} on {env}'
+    algorithm = config.algorithm
+    if callable(algorithm):
+        name = getattr(algorithm, '__name__', 'an algorithm of yours')
+    else:
+        name = algorithm.upper().replace('_', ' ')
+    title = f'{name} on {env}'
     if config.demonstrations is None:
         return title
     shown = settings_text.format_value(config.demonstrations)

@@ -118,6 +118,8 @@ def restore_config(
     asked = config is not None
     if config is None:
         algorithm: Any = saved.get('algorithm')
+        if plain_yaml.names_function(algorithm):
+            raise trust.refuse('algorithm', algorithm, '', directory)
         errors.require_known('algorithm', algorithm, ALGORITHM_GROUPS)
         config = find_defaults(algorithm)
     _require_known(saved, config, directory)

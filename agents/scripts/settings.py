@@ -623,8 +623,10 @@ def list_groups(algorithm: Any) -> list[Group]:
     """
     if algorithm not in list(ALGORITHM_GROUPS):
         return list(SHARED_GROUPS)
-    kind = kinds.one_of(*ALGORITHM_GROUPS)
-    name = Setting(algorithm, kind, 'Algorithm that learns')
+    kind = kinds.one_of(*ALGORITHM_GROUPS, or_function=True)
+    name = Setting(
+        algorithm, kind, 'Algorithm that learns, by name, or a class of yours'
+    )
     group = ALGORITHM_GROUPS[algorithm]
     settings = {'algorithm': name, **group.settings}
     return [*SHARED_GROUPS, dataclasses.replace(group, settings=settings)]

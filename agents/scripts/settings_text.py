@@ -41,7 +41,7 @@ These are all settings, from the table in
 mark where they differ from the defaults, run
 
 ```sh
-python -m agents.scripts.train --config=cheetah --settings
+agents configs cheetah
 ```
 
 A config replaces some, as in `configs.ppo(steps=500_000)`, and the command line

@@ -1,0 +1,55 @@
+"""An algorithm of a user's, that of the examples, in place of one by name."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import agents
+from agents.scripts import config_file, config_names
+from agents.tools import errors
+
+EXAMPLE = pathlib.Path(__file__).parents[2] / 'examples' / 'actor_critic.py'
+
+
+@pytest.fixture(scope='module')
+def config():
+    config = config_names.find_config(f'{EXAMPLE}:cartpole')()
+    return config.copy(steps=100_000, eval_every=50_000)
+
+
+@pytest.fixture(scope='module')
+def run(config, tmp_path_factory):
+    """A run of it, and its scores of evaluation."""
+    directory = tmp_path_factory.mktemp('own')
+    scores = list(agents.train(config, directory))
+    return directory, [s for s in scores if s.report.phase == 'eval']
+
+
+def test_it_learns(run):
+    _, scores = run
+    assert scores[-1] > 400  # Random actions score 22.
+
+
+def test_it_has_a_hundred_lines():
+    lines = [line for line in EXAMPLE.read_text().splitlines() if line]
+    assert len(lines) <= 105
+
+
+def test_policy_is_loaded_with_the_config_that_has_the_class(run, config):
+    directory, _ = run
+    policy = agents.load(directory, config)
+    policy.reset()
+    assert policy(np.zeros(4, np.float32)) in (0, 1)
+
+
+def test_class_of_a_run_is_not_looked_for(run):
+    directory, _ = run
+    assert 'ActorCritic' in config_file.load_config(directory).algorithm
+    with pytest.raises(errors.ConfigError, match='Give the config'):
+        agents.load(directory)
+
+
+def test_complete_run_is_recognized(run, config):
+    directory, _ = run
+    assert list(agents.train(config, directory)) == []
