@@ -465,13 +465,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help='file to write, .png or .svg (curves.png)',
     )
     parser.add_argument(
-        '--axis', choices=AXES, default='steps', help='what is below (steps)'
+        '--axis',
+        choices=AXES,
+        default='steps',
+        metavar='AXIS',
+        help='what is below, steps or seconds (steps)',
     )
     parser.add_argument(
         '--phase',
         choices=[*PHASES, BOTH],
         default='eval',
-        help='whose scores (eval)',
+        metavar='PHASE',
+        help='whose scores, eval, train or both (eval)',
     )
     parser.add_argument(
         '--by',
@@ -484,9 +489,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--theme',
         choices=list(drawing.THEMES),
         default='light',
-        help='colors (light)',
+        metavar='THEME',
+        help='colors, light or dark (light)',
     )
-    parser.add_argument('--title', help='what is written above')
+    parser.add_argument('--title', metavar='TEXT', help='what is written above')
     parser.add_argument(
         '--smooth',
         type=int,
@@ -498,8 +504,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--statistic',
         choices=list(STATISTICS),
         default='mean',
-        help='what is drawn of several runs; iqm is the interquartile mean '
-        '(mean)',
+        metavar='NAME',
+        help='what is drawn of several runs, their mean, median or iqm, the '
+        'interquartile mean (mean)',
     )
     parser.add_quiet()
     return parser.parse(arguments)

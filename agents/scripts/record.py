@@ -20,6 +20,7 @@ import numpy as np
 
 from agents.scripts import (
     config_file,
+    console,
     experiments,
     interrupts,
     options,
@@ -28,7 +29,7 @@ from agents.scripts import (
 )
 from agents.tools import errors, nested
 from agents.tools.attr_dict import AttrDict
-from agents.tools.runs import demonstrations
+from agents.tools.runs import demonstrations, files
 from agents.tools.runs.demonstrations import Demonstrations
 
 
@@ -59,12 +60,9 @@ def record(
         signals: Where signals are heard, by default nowhere.
     """
     # Environments may change the working directory.
-    logdir, file = pathlib.Path(logdir).absolute(), pathlib.Path(outfile)
-    file = file.absolute()
+    logdir, file = pathlib.Path(logdir).absolute(), files.place(outfile)
     if num_episodes < 1:
         raise errors.ConfigError(f'num_episodes={num_episodes} are none.')
-    if not file.parent.is_dir():
-        raise errors.ConfigError(f'There is no directory {file.parent}.')
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
     num_agents = min(num_episodes, playing.MOST_AGENTS)
@@ -127,12 +125,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(outfile: str, played: Demonstrations) -> None:
-    """Print what was played and what to do with it."""
+    """Print what was played and where it is."""
+    terminal = console.on_terminal()
     pairs = zip(played.scores, played.lengths, strict=True)
     for number, (score, length) in enumerate(pairs):
-        print(f'episode {number}  score {score:.1f}  steps {length}')
+        terminal.print(f'episode {number}  score {score:.1f}  steps {length}')
     scores = np.array(played.scores)
-    print(f'{outfile}  score {scores.mean():.1f} ± {scores.std():.1f}')
+    terminal.print(f'{outfile}  score {scores.mean():.1f} ± {scores.std():.1f}')
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -153,6 +153,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         '--name',
+        metavar='NAME',
         help='name of the run, its directory within the logdir (the time and '
         'the config); one that exists is resumed, and needs no config',
     )

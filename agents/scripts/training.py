@@ -270,8 +270,6 @@ def _train(
             return
         if not (loop.clock() and envs[0].native):
             graph.restart()
-        if saver and saver.best:
-            status.best = saver.best.score
         status.begin(loop.clock())
         yield from _run(loop, saver, status, envs[0].native, ranks, called)
 

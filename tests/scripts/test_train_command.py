@@ -17,7 +17,7 @@ from agents.tools.runs import checkpoints
 
 TRAIN = [sys.executable, '-m', 'agents.scripts.train']
 
-# A run that takes long, once it has begun; `CONFIGS` has one that begins sooner.
+# A run that takes long, once it has begun; the fixture `long` begins sooner.
 LONG = ['--config=debug', '--timestamp=now', '--set=steps=1e7']
 COMPILED = '           compiled'
 
