@@ -173,6 +173,8 @@ def test_completed_run_prints_our_lines_only(debug_run):
         rf'eval \d+\.\d  {count}',
         r'train      step 2,000 \(100%\)  train \d+\.\d  '
         rf'eval \d+\.\d  {count}',
+        r'best       score \d+\.\d at step [12],000; '
+        '--checkpoint=best takes it',
         'done       see tensorboard --logdir logdir/now-debug',
     ]
     lines = debug_run.output.splitlines()
@@ -283,7 +285,7 @@ def test_ctrl_c_in_a_long_update(start, home, configs_file):
     process, workers = start(
         COMPILED, f'--config={configs_file}:thorough', '--timestamp=now'
     )
-    time.sleep(0.2)  # An update takes several seconds, a rollout does not.
+    time.sleep(0.5)  # An update takes several seconds, a rollout does not.
     process.send_signal(signal.SIGINT)
     output, problems = finish(process, workers)
     assert (process.returncode, problems) == (130, '')
@@ -297,7 +299,7 @@ def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
         f'--config={configs_file}:thorough',
         *('--timestamp=now', '--set', 'update_epochs=600'),
     )
-    time.sleep(0.2)
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     for line in process.stdout:
         if 'finishing the update' in line:
