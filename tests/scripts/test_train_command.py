@@ -158,6 +158,7 @@ def test_completed_run_prints_our_lines_only(debug_run):
         rf'eval \d+\.\d  {count}',
         r'train      step 2,000 \(100%\)  train \d+\.\d  '
         rf'eval \d+\.\d  {count}',
+        r'best       score \d+\.\d at step [\d,]+; --checkpoint=best takes it',
         'done       see tensorboard --logdir logdir/now-debug',
     ]
     lines = debug_run.output.splitlines()
@@ -494,7 +495,7 @@ def test_help_has_examples_that_can_be_parsed(capsys):
     output = capsys.readouterr().out
     assert 'agents train --config=pendulum\n' in output
     examples = re.findall('^  agents train (.*?)(?:#.*)?$', output, re.M)
-    assert len(examples) == 5
+    assert len(examples) == 6
     for example in examples:
         assert train._parse(shlex.split(example))
 
