@@ -292,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         terminal = console.on_terminal()
         terminal.print(evaluation.to_json() if in_place else str(evaluation))
 
-    return playing.run(command, given.quiet)
+    return interrupts.run(command, given.quiet)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

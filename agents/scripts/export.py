@@ -26,7 +26,6 @@ from agents.scripts import (
     experiments,
     interrupts,
     options,
-    playing,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -173,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not given.quiet:
             _tell(exported)
 
-    return playing.run(command, given.quiet)
+    return interrupts.run(command, given.quiet)
 
 
 def _tell(exported: Exported) -> None:

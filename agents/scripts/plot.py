@@ -24,7 +24,6 @@ from agents.scripts import (
     drawing,
     interrupts,
     options,
-    playing,
     run_groups,
 )
 from agents.scripts.run_groups import Group
@@ -437,7 +436,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             terminal.say('note', errors.escape(note))
         terminal.say('plot', str(made.file))
 
-    return playing.run(command, given.quiet)
+    return interrupts.run(command, given.quiet)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not given.quiet:
             _tell(given.outfile, played)
 
-    return playing.run(command, given.quiet)
+    return interrupts.run(command, given.quiet)
 
 
 def _tell(outfile: str, played: Demonstrations) -> None:

@@ -32,7 +32,6 @@ from agents.scripts import (
     sweep_plan,
     trials,
 )
-from agents.scripts.playing import run as run_command
 from agents.scripts.run_groups import Group, Run
 from agents.scripts.sweep_plan import Plan
 from agents.scripts.trials import Trial
@@ -548,7 +547,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             failed.extend(made.failed)
 
-    code = run_command(command, given.quiet)
+    code = interrupts.run(command, given.quiet)
     return code or (1 if failed else 0)
 
 

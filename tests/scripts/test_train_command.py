@@ -319,13 +319,13 @@ def test_second_ctrl_c_before_anything_was_learnt(start, home, configs_file):
     assert not list((home / 'logdir').glob('*'))
 
 
-def test_ctrl_c_after_the_end_leaves_no_traceback(start, home):
-    process, _ = start('done', '--config=debug', '--timestamp=now')
+def test_ctrl_c_after_the_end_leaves_no_traceback(start, home, long):
+    process, _ = start('done', *long, '--set=steps=400')
     process.send_signal(signal.SIGINT)
     output, problems = process.communicate(timeout=20)
     assert (output, problems) == ('', '')
     assert process.returncode in (0, -signal.SIGINT)
-    assert whole_checkpoints(home / 'logdir' / 'now-debug') == [1000, 2000]
+    assert whole_checkpoints(home / 'logdir' / 'now-long') == [200, 400]
 
 
 def test_second_ctrl_c_exits_at_once(start, configs_file):
