@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.scripts import config_file
+from agents.scripts import config_file, run_groups
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import progress
@@ -34,28 +34,19 @@ def results(logdir: str | pathlib.Path) -> 'Results':
     directory is run as code.
 
     Args:
-        logdir: Directory of a run, or one with directories of runs.
+        logdir: Directory of a run, or one with runs in it, as of `agents plot`.
     """
     logdir = pathlib.Path(logdir)
     if os.path.lexists(logdir / progress.FILE):
         return _read(logdir)
-    runs = {path.name: _read(path) for path in find_runs(logdir)}
+    found = sorted(run_groups.find_inside(logdir))
+    runs = {str(path.relative_to(logdir)): _read(path) for path in found}
     if not runs:
         raise errors.ConfigError(
             f'There are no results in {logdir}: expected {progress.FILE}, '
             'which a run has after its first report, or directories of runs.'
         )
     return _join(str(logdir), runs)
-
-
-def find_runs(logdir: pathlib.Path) -> list[pathlib.Path]:
-    """The directories within one that have results, in order of names."""
-    if not logdir.is_dir():
-        return []
-    with os.scandir(logdir) as entries:
-        found = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
-    paths = [logdir / name for name in sorted(found)]
-    return [path for path in paths if os.path.lexists(path / progress.FILE)]
 
 
 class Results(dict[str, Any]):
@@ -71,7 +62,8 @@ class Results(dict[str, Any]):
         name: Directory that it was read from.
         config: The settings of the run, functions as texts; None where there
             are several runs or no settings.
-        runs: The results of each run by its name, where there are several.
+        runs: The results of each run by its name, where there are several: the
+            path of its directory in theirs.
 
     Args:
         name: Directory that it was read from.

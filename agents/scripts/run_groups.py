@@ -69,7 +69,7 @@ def find(paths: Sequence[str | pathlib.Path]) -> list[Run]:
     """Find runs: each path is that of one, or of a directory that has some."""
     found: dict[pathlib.Path, Run] = {}
     for path in map(pathlib.Path, paths):
-        inside = sorted(_find_inside(path, DEPTH))
+        inside = sorted(find_inside(path))
         if not inside:
             raise errors.ConfigError(
                 f'There is no run with results in {path}. Expected the '
@@ -84,6 +84,30 @@ def find(paths: Sequence[str | pathlib.Path]) -> list[Run]:
             f'{MOST_RUNS:,} can be compared. Name fewer.'
         )
     return list(found.values())
+
+
+def find_inside(
+    path: pathlib.Path, depth: int = DEPTH
+) -> Iterator[pathlib.Path]:
+    """Directories with results: a directory itself, or those within it.
+
+    Args:
+        path: The directory.
+        depth: How deep they may be in there.
+    """
+    if os.path.lexists(path / progress.FILE):
+        yield path
+    elif depth:
+        try:
+            entries = list(os.scandir(path))
+        except OSError as error:
+            raise errors.ConfigError(
+                f'Cannot look for runs in {path}: {error.strerror}.'
+            ) from error
+        for entry in entries:
+            # A link could lead anywhere, or back.
+            if entry.is_dir(follow_symlinks=False):
+                yield from find_inside(pathlib.Path(entry.path), depth - 1)
 
 
 def group(runs: Sequence[Run], by: str = 'config') -> list[Group]:
@@ -114,22 +138,6 @@ def describe(run: Run, keys: Sequence[str]) -> str:
         else f'{key}=?'
         for key in keys
     )
-
-
-def _find_inside(path: pathlib.Path, depth: int) -> Iterator[pathlib.Path]:
-    if os.path.lexists(path / progress.FILE):
-        yield path
-    elif depth:
-        try:
-            entries = list(os.scandir(path))
-        except OSError as error:
-            raise errors.ConfigError(
-                f'Cannot look for runs in {path}: {error.strerror}.'
-            ) from error
-        for entry in entries:
-            # A link could lead anywhere, or back.
-            if entry.is_dir(follow_symlinks=False):
-                yield from _find_inside(pathlib.Path(entry.path), depth - 1)
 
 
 def _read(directory: pathlib.Path) -> Run:

@@ -95,6 +95,9 @@ def test_halves_of_other_algorithms_are_the_whole(algorithm, tmp_path):
         shared = {k: v for k, v in small.items() if k in find_defaults(None)}
         shared.update(steps=steps, learning_rate_schedule='constant')
         shared.update(value_batch_size=16, value_epochs=1, max_length=10)
+        shared.update(policy_layers=[8], value_layers=[8])
+        if algorithm != 'acktr':
+            shared.update(conjugate_steps=2)
         if algorithm == 'gail':
             file = write_demonstrations(tmp_path / 'demos.npz')
             shared.update(demonstrations=file, rewards='airl', clone_steps=2)
@@ -203,7 +206,13 @@ def test_a_damaged_cache_is_cleared_and_gone_on_without(tmp_path):
     environ.pop('TF_XLA_FLAGS')  # Has the cache of this process.
     command = [sys.executable, '-m', 'agents.scripts.train']
     command += ['--config', 'cartpole_native', '--logdir', str(tmp_path)]
-    for setting in ('steps=256', 'eval_every=256', 'max_length=20'):
+    for setting in (
+        'steps=256',
+        'eval_every=256',
+        'max_length=20',
+        'policy_layers=[4]',
+        'value_layers=[4]',
+    ):
         command += ['--set', setting]
 
     def run():

@@ -50,17 +50,18 @@ def test_phase_has_only_its_reports(native_run):
 @pytest.fixture
 def runs(native_run, tmp_path):
     """Two runs, of which one has a column more, and something else."""
-    shutil.copytree(native_run, tmp_path / 'a')
-    shutil.copytree(native_run, tmp_path / 'b')
-    (tmp_path / 'empty').mkdir()
-    (tmp_path / 'link').symlink_to(tmp_path / 'a')
-    file = tmp_path / 'b' / 'progress.csv'
+    home = tmp_path / 'sweep'
+    shutil.copytree(native_run, home / 'a')
+    shutil.copytree(native_run, home / 'b')
+    (home / 'empty').mkdir()
+    (home / 'link').symlink_to(home / 'a')
+    file = home / 'b' / 'progress.csv'
     lines = file.read_text().splitlines()
     lines = [f'{lines[0]},own', *(f'{line},7' for line in lines[1:3])]
     file.write_text('\n'.join([*lines, '96,train,1']))
-    config = tmp_path / 'b' / 'config.yaml'
+    config = home / 'b' / 'config.yaml'
     config.write_text(config.read_text().replace('seed: 0', 'seed: 5'))
-    return tmp_path
+    return home
 
 
 def test_runs_of_a_directory_are_one_table_and_several(runs):
@@ -71,6 +72,8 @@ def test_runs_of_a_directory_are_one_table_and_several(runs):
     np.testing.assert_array_equal(found['own'], [np.nan] * 4 + [7, 7])
     assert [*found.runs] == ['a', 'b'] and found.config is None
     assert [run.config.seed for run in found.runs.values()] == [0, 5]
+    above = agents.results(runs.parent)
+    assert [*above.runs] == ['sweep/a', 'sweep/b']
     scores = found.phase('eval')
     assert scores['run'].tolist() == ['a', 'a', 'b']
     assert scores.runs['b'].count == 1
@@ -85,7 +88,7 @@ def test_table_of_pandas_is_the_same(runs):
     assert table.groupby('run')['step'].max().to_dict() == {'a': 64, 'b': 32}
 
 
-def test_damage_is_told(runs, tmp_path):
+def test_damage_is_told(runs):
     file = runs / 'a' / 'progress.csv'
     whole = file.read_text()
     file.write_text(whole.replace('\n32,eval,', '\n32,eval,x', 1))
@@ -96,8 +99,11 @@ def test_damage_is_told(runs, tmp_path):
     file.write_text('\n'.join([*lines, '']))
     with pytest.raises(errors.ConfigError, match=r'progress.csv: .*x'):
         agents.results(runs / 'a')
-    for path in (runs / 'empty', runs / 'nowhere'):
-        with pytest.raises(errors.ConfigError, match='There are no results in'):
+    for path, message in (
+        (runs / 'empty', 'There are no results in'),
+        (runs / 'nowhere', 'Cannot look for runs in'),
+    ):
+        with pytest.raises(errors.ConfigError, match=message):
             agents.results(path)
 
 
