@@ -13,7 +13,6 @@ import argparse
 import dataclasses
 import math
 import shlex
-import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -441,35 +440,29 @@ def _duration(seconds: Any) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
-    with (
-        interrupts.Interrupts(quiet=given.quiet) as signals,
-        console.on_terminal() as terminal,
-    ):
-        signals.call_last(terminal.close)
+    breaches: list[Breach] = []
 
-        def progress(step: int) -> None:
-            share = step / given.steps
-            text = f'step {step:,} of {given.steps:,}'
-            view = console.View('checking', text, share)
-            if not given.quiet:
-                terminal.show(lambda: view)
+    def command(signals: interrupts.Interrupts) -> None:
+        with console.on_terminal() as terminal:
+            signals.call_last(terminal.close)
 
-        try:
+            def progress(step: int) -> None:
+                share = step / given.steps
+                text = f'step {step:,} of {given.steps:,}'
+                view = console.View('checking', text, share)
+                if not given.quiet:
+                    terminal.show(lambda: view)
+
             config, train = _find(given)
             seed = config.seed if given.seed is None else given.seed
             found = check_config(config, given.steps, seed, train, progress)
-        except (Exception, KeyboardInterrupt) as error:
-            # What is interrupted may raise anything.
-            if signals.signal or isinstance(error, KeyboardInterrupt):
-                return 128 + (signals.signal or signal.SIGINT)
-            if not isinstance(error, errors.UserError):
-                raise
-            console.complain(str(error))
-            return 2
-        terminal.close()
-        for line in found.lines(terminal.width, given.quiet):
-            terminal.print(errors.escape(line))
-    return 1 if found.breaches else 0
+            terminal.close()
+            for line in found.lines(terminal.width, given.quiet):
+                terminal.print(errors.escape(line))
+            breaches.extend(found.breaches)
+
+    code = interrupts.run(command, given.quiet, mistake=2)
+    return code or (1 if breaches else 0)
 
 
 def _find(given: argparse.Namespace) -> tuple[AttrDict, list[str] | None]:

@@ -208,12 +208,17 @@ class Interrupts:
         return None
 
 
-def run(command: Callable[[Interrupts], None], quiet: bool = False) -> int:
+def run(
+    command: Callable[[Interrupts], None],
+    quiet: bool = False,
+    mistake: int = 1,
+) -> int:
     """Run a command; returns its exit code, with one line for a mistake.
 
     Args:
         command: What to do, and where it hears of signals.
         quiet: Whether to print errors only.
+        mistake: The exit code after one.
     """
     with Interrupts(quiet=quiet) as signals:
         try:
@@ -225,7 +230,7 @@ def run(command: Callable[[Interrupts], None], quiet: bool = False) -> int:
             if not isinstance(error, errors.UserError):
                 raise
             console.complain(str(error))
-            return 1
+            return mistake
     return 0
 
 
