@@ -22,6 +22,7 @@ import numpy as np
 
 from agents.scripts import (
     config_file,
+    console,
     env_setup,
     experiments,
     interrupts,
@@ -297,9 +298,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if file is not None:
             files.write(file, f'{evaluation.to_json()}\n'.encode())
         if given.json == STDOUT:
-            print(evaluation.to_json())
-        elif not given.quiet:
-            print(evaluation)
+            console.on_terminal().print(evaluation.to_json())
+        else:
+            console.on_terminal(not given.quiet).print(str(evaluation))
 
     return playing.run(command, given.quiet)
 

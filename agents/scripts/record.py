@@ -20,6 +20,7 @@ import numpy as np
 
 from agents.scripts import (
     config_file,
+    console,
     experiments,
     interrupts,
     options,
@@ -120,19 +121,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.set,
             signals,
         )
-        if not given.quiet:
-            _tell(given.outfile, played)
+        _tell(given.outfile, played, console.on_terminal(not given.quiet))
 
     return playing.run(command, given.quiet)
 
 
-def _tell(outfile: str, played: Demonstrations) -> None:
+def _tell(
+    outfile: str, played: Demonstrations, terminal: console.Console
+) -> None:
     """Print what was played and what to do with it."""
     pairs = zip(played.scores, played.lengths, strict=True)
     for number, (score, length) in enumerate(pairs):
-        print(f'episode {number}  score {score:.1f}  steps {length}')
+        terminal.print(f'episode {number}  score {score:.1f}  steps {length}')
     scores = np.array(played.scores)
-    print(f'{outfile}  score {scores.mean():.1f} ± {scores.std():.1f}')
+    mean, std = scores.mean(), scores.std()
+    terminal.print(f'{outfile}  score {mean:.1f} ± {std:.1f}')
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
