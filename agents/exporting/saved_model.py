@@ -43,6 +43,8 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
             os.rename(new, path)
             files.sync(path.parent)
     finally:
+        if old.exists() and not path.exists():
+            os.rename(old, path)
         for each in (new, old):
             shutil.rmtree(each, ignore_errors=True)
 

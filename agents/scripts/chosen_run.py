@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import json
 import pathlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -118,11 +117,7 @@ def _choose(
 def _directory(given: argparse.Namespace) -> pathlib.Path | None:
     """The directory that a name or a timestamp names."""
     if given.name:
-        if not re.fullmatch(r'\w[\w.=+@-]*', given.name):
-            raise errors.ConfigError(
-                f'--name={given.name} is to be the name of a directory within '
-                f'{given.logdir}, of letters, digits and _.=+@- only.'
-            )
+        run_directory.require_name(given.name, given.logdir)
         return given.home / given.name
     if given.timestamp:
         return given.home / f'{given.timestamp}-{_name(given)}'

@@ -118,20 +118,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.set,
             signals,
         )
-        if not given.quiet:
-            _tell(given.outfile, played)
+        _tell(given.outfile, played, console.on_terminal(not given.quiet))
 
     return interrupts.run(command, given.quiet)
 
 
-def _tell(outfile: str, played: Demonstrations) -> None:
+def _tell(
+    outfile: str, played: Demonstrations, terminal: console.Console
+) -> None:
     """Print what was played and where it is."""
-    terminal = console.on_terminal()
     pairs = zip(played.scores, played.lengths, strict=True)
     for number, (score, length) in enumerate(pairs):
         terminal.print(f'episode {number}  score {score:.1f}  steps {length}')
     scores = np.array(played.scores)
-    terminal.print(f'{outfile}  score {scores.mean():.1f} ± {scores.std():.1f}')
+    mean, std = scores.mean(), scores.std()
+    terminal.print(f'{outfile}  score {mean:.1f} ± {std:.1f}')
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -5,6 +5,7 @@ import datetime
 import fcntl
 import os
 import pathlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
@@ -55,6 +56,15 @@ def locked(directory: str | pathlib.Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 if os.listdir(path) == [LOCK]:
                     (path / LOCK).unlink()
+
+
+def require_name(name: str, logdir: str | pathlib.Path) -> None:
+    """Refuse a name that is not that of a directory within another."""
+    if not re.fullmatch(r'\w[\w.=+@-]*', name):
+        raise errors.ConfigError(
+            f'--name={name} is to be the name of a directory within '
+            f'{logdir}, of letters, digits and _.=+@- only.'
+        )
 
 
 def is_run(directory: pathlib.Path) -> bool:

@@ -38,7 +38,8 @@ class Range(NamedTuple):
     whole: bool
 
     def allows(self, value: Any) -> bool:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        kinds = (int,) if self.whole else (int, float)
+        number = isinstance(value, kinds) and not isinstance(value, bool)
         return number and self.low <= value <= self.high
 
 
@@ -273,17 +274,22 @@ def _parse_kind(config: AttrDict, key: str, text: str) -> Range | Choice:
             )
         return Choice(values)
     log, *ends = match.groups()
-    low, high = [
+    found = [
         value
         for end in ends
         for value in overrides.parse_list(config, key, end)
     ]
-    for end in (low, high):
-        if isinstance(end, bool) or not isinstance(end, (int, float)):
+    for end in found:
+        if (
+            len(found) != len(ends)
+            or isinstance(end, bool)
+            or not isinstance(end, (int, float))
+        ):
             raise errors.ConfigError(
                 f'The ends of a range have to be numbers, not those of '
                 f'{key}={text}. Give values that commas separate instead.'
             )
+    low, high = found
     if not low < high or (log and low <= 0):
         raise errors.ConfigError(
             f'There are no numbers in {key}={text}: the low end has to be '

@@ -118,6 +118,8 @@ def sweep(
         algorithm: What learns where there is no config.
         say: Where to tell what is going on, by default nowhere.
     """
+    if name:
+        run_directory.require_name(name, logdir)
     logdir = pathlib.Path(logdir).absolute()
     plan, directory = None, logdir / (name or '')
     if config or env:
@@ -168,7 +170,8 @@ def _run(
         raise errors.ConfigError(f'jobs={jobs} would run nothing.')
     with contextlib.ExitStack() as stack:
         plan, config, begun = _open(directory, plan, stack)
-        runner = trials.Runner(directory, plan, config, jobs)
+        lock = stack.enter_context(trials.alone(directory))
+        runner = trials.Runner(directory, plan, config, jobs, lock)
         work = _Work(directory, plan, config, runner, begun, say)
         try:
             work.run()

@@ -87,6 +87,8 @@ def check(plan: Plan) -> AttrDict:
         )
     if len({*plan.seeds}) < len(plan.seeds):
         raise errors.ConfigError(f'The seeds {plan.seeds} have one twice.')
+    for key, choices in plan.grid.items():
+        _require_different(key, choices)
     config = plan.find()
     count = plan.points
     if plan.search:
@@ -101,6 +103,17 @@ def check(plan: Plan) -> AttrDict:
             require_valid(config.copy(**values))
     _require_few(count * len(plan.seeds))
     return config
+
+
+def _require_different(key: str, values: Sequence[Any]) -> None:
+    """Refuse values of which runs would have the same name, and none."""
+    texts = [plain_yaml.format_value(each, in_one_line=True) for each in values]
+    if not texts:
+        raise errors.ConfigError(f'There is no value to try of {key}.')
+    if len({*texts}) < len(texts):
+        raise errors.ConfigError(
+            f'The values of {key}, {", ".join(texts)}, have one twice.'
+        )
 
 
 def save(plan: Plan, directory: pathlib.Path) -> None:
@@ -200,7 +213,9 @@ def _parse(values: Any, path: pathlib.Path) -> Plan:
         'env': lambda value: value is None or isinstance(value, str),
         'algorithm': lambda value: value is None or isinstance(value, str),
         'set': lambda value: _is_list(value, str),
-        'seeds': lambda value: _is_list(value, int) and min(value) >= 0,
+        'seeds': lambda value: (
+            _is_list(value, int) and min(value, default=-1) >= 0
+        ),
         'grid': lambda value: (
             isinstance(value, dict)
             and all(isinstance(each, list) for each in value.values())
@@ -223,12 +238,13 @@ def _is_list(value: Any, kind: type) -> bool:
 
 def _require_no_code(plan: Plan, path: pathlib.Path) -> None:
     """Refuse a plan that names code, as it may be a stranger's."""
-    named = [text.partition('=') for text in plan.set]
+    named = [overrides.split(text, '--set') for text in plan.set]
     values = [
         ('env', plan.env),
-        *((key, text) for key, _, text in named),
+        # As they are going to be read: a colon may be written as an escape.
+        *((key, _read(key, text)) for key, text in named),
         *((key, each) for key, some in plan.grid.items() for each in some),
-        *plan.search.items(),
+        *((key, _read(key, f'[{text}]')) for key, text in plan.search.items()),
     ]
     code = [
         value
@@ -243,6 +259,10 @@ def _require_no_code(plan: Plan, path: pathlib.Path) -> None:
             f'{path} names {shown}, which may run code and cannot be trusted '
             'in a file. If you trust it, give the whole command again.'
         )
+
+
+def _read(key: str, text: str) -> Any:
+    return plain_yaml.parse(text, f'The value of {key}')
 
 
 def _require_few(count: int) -> None:

@@ -1,7 +1,9 @@
 """Trials of a sweep: what becomes of each, and the processes that run them."""
 
+import contextlib
 import csv
 import dataclasses
+import fcntl
 import functools
 import io
 import json
@@ -18,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agents.scripts import console, plain_yaml, search, utility
+from agents.scripts.sweep_plan import FILE as PLAN
 from agents.scripts.sweep_plan import Plan
 from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
@@ -38,6 +41,10 @@ WAITING, RUNNING, FINISHED, FAILED, PRUNED = STATES = (
 # Limits for what is told of logs, and for names.
 TAIL_BYTES = 20_000
 MOST_CHARACTERS = 300
+
+# Limit for what is known of trials, which may come from strangers: that of as
+# many as there may be.
+MAX_BYTES = 2**23
 LONGEST_NAME = 100
 
 # How commands tell what went wrong.
@@ -98,11 +105,12 @@ def load(directory: pathlib.Path) -> list[Trial]:
         return []
     names = {field.name for field in dataclasses.fields(Trial)}
     try:
-        values = files.parse_json(files.read(path, files.MAX_BYTES))
+        values = files.parse_json(files.read(path, MAX_BYTES), MAX_BYTES)
         if not isinstance(values, list):
             raise ValueError('it has no list')
         for each in values:
             _require_trial(each, names)
+        _require_all_points(values)
     except ValueError as error:
         if isinstance(error, errors.UserError):
             raise
@@ -117,17 +125,28 @@ def _require_trial(value: Any, names: set[str]) -> None:
     if not isinstance(value, dict) or set(value) != names:
         raise ValueError(f'expected {", ".join(sorted(names))} of each')
     fits = {
-        'name': re.fullmatch(r'\w[\w.=+@-]{0,200}', str(value['name'])),
+        'name': isinstance(value['name'], str)
+        and re.fullmatch(r'\w[\w.=+@-]{0,200}', value['name']),
         'point': type(value['point']) is int and value['point'] >= 0,
         'seed': type(value['seed']) is int,
         'settings': isinstance(value['settings'], dict),
         'state': value['state'] in STATES,
-        'reason': isinstance(value['reason'], str),
+        'reason': isinstance(value['reason'], str)
+        and value['reason'].isprintable(),
     }
     for key, fit in fits.items():
         if not fit:
             shown = errors.shorten(repr(value[key]), 100)
             raise ValueError(f'the {key} of one is {shown}')
+
+
+def _require_all_points(values: Sequence[Mapping[str, Any]]) -> None:
+    trials = [(each['point'], each['seed']) for each in values]
+    if len({*trials}) < len(trials):
+        raise ValueError('it has one twice')
+    points = {point for point, _ in trials}
+    if points != {*range(len(points))}:
+        raise ValueError('those of a point before others are missing')
 
 
 def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,6 +188,31 @@ def read_curve(directory: pathlib.Path) -> curves.Curve | None:
     return curve if len(curve.steps) else None
 
 
+@contextlib.contextmanager
+def alone(directory: pathlib.Path) -> Iterator[int]:
+    """Wait until no trial of a sweep runs that was killed.
+
+    They end with it, but save before.
+
+    Returns:
+        The descriptor of a lock for trials to hold as long as they run.
+    """
+    give_up = time.monotonic() + PATIENCE
+    with files.open_lock(directory / PLAN) as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > give_up:
+                    raise errors.ConfigError(
+                        f'Trials of {directory} still run, though the sweep '
+                        'that started them was killed. End them first.'
+                    ) from None
+            time.sleep(0.1)
+        yield file.fileno()
+
+
 class Runner:
     """Runs trials in processes of their own, several side by side.
 
@@ -177,6 +221,7 @@ class Runner:
         plan: What is tried.
         config: Settings that all begin with.
         jobs: How many run side by side; each has its share of the cores.
+        lock: Descriptor that they inherit, see `alone`.
     """
 
     def __init__(
@@ -185,7 +230,9 @@ class Runner:
         plan: Plan,
         config: AttrDict,
         jobs: int,
+        lock: int | None = None,
     ):
+        self._inherited = () if lock is None else (lock,)
         self._directory = directory
         self._plan = plan
         self._config = config
@@ -223,6 +270,7 @@ class Runner:
                 env=_environment(),
                 # Signals of the terminal come by this process.
                 start_new_session=True,
+                pass_fds=self._inherited,
                 preexec_fn=functools.partial(_prepare, slot, self._jobs),
             )
         trial.state, trial.reason = RUNNING, ''
@@ -307,7 +355,8 @@ def explain(code: int, log: pathlib.Path) -> str:
     except errors.UserError:
         text = ''
     if code < 0:
-        name = signal.Signals(-code).name
+        known = {each.value: each.name for each in signal.Signals}
+        name = known.get(-code, f'signal {-code}')
         memory = '; is there too little memory?' if name == 'SIGKILL' else ''
         return f'killed by {name}{memory}'
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -386,6 +386,9 @@ def test_only_an_earlier_export_is_replaced(find, tmp_path):
     for _ in range(2):
         made.write(path, 'saved_model')
     assert [*tmp_path.iterdir()] == [path]
+    with pytest.raises(OSError), formats.replacing(path, 'saved_model') as new:
+        new.rmdir()
+    assert [*tmp_path.iterdir()] == [path]
     (path / 'policy.json').unlink()
     with pytest.raises(errors.ConfigError, match='left alone'):
         made.write(path, 'saved_model')

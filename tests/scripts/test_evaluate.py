@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import os
+import sys
 
 import gymnasium as gym
 import numpy as np
@@ -153,6 +155,21 @@ def test_command_prints_a_table_and_json(native_run, tmp_path, capsys):
     assert stored['std'] == pytest.approx(np.std(found.scores))
     command(native_run, *options, '--json=-')
     assert json.loads(capsys.readouterr().out) == stored
+
+
+def test_what_nobody_reads_or_a_terminal_lacks_is_no_error(
+    native_run, monkeypatch
+):
+    ends = os.pipe()
+    with (
+        open(ends[1], 'w', encoding='ascii') as closed,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(sys, 'stdout', closed)
+        assert command(native_run, '--num_episodes=4') == 0
+        assert b'\n' in os.read(ends[0], 2**16)
+        os.close(ends[0])
+        assert command(native_run, '--num_episodes=4') == 0
 
 
 @pytest.mark.parametrize(

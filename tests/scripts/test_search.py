@@ -52,6 +52,7 @@ def test_points_are_in_the_space_and_short():
         rate = values['learning_rate']
         assert rate == float(f'{rate:.4g}')
     assert all(type(values['num_agents']) is int for values in points)
+    assert not SPACE['num_agents'].allows(2.5)
     assert {len(values['policy_layers']) for values in points} == {0, 1, 2}
     assert draw(Search(SPACE, 20, 10), 20) == points
     assert draw(Search(SPACE, 2, 10), 3) == [*points[:2], None]

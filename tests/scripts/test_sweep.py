@@ -207,6 +207,20 @@ sys.exit(sweep.main(
     assert states == ['running', 'running', 'waiting', 'waiting']
 
 
+def test_trials_of_a_killed_sweep_are_waited_for(tmp_path, monkeypatch):
+    code = f'sleep 0.3; touch {tmp_path}/ended'
+    monkeypatch.setattr(
+        trials.Runner, '_command', lambda self, trial: ['sh', '-c', code]
+    )
+    plan = sweep_plan.Plan('debug', None, None, [], [0], {}, {}, 1)
+    sweep_plan.save(plan, tmp_path)
+    with trials.alone(tmp_path) as lock:
+        runner = trials.Runner(tmp_path, plan, plan.find(), 1, lock)
+        runner.start(*trials.make_trials(0, {}, plan))
+    with trials.alone(tmp_path):
+        assert (tmp_path / 'ended').exists()
+
+
 CONFIG = """
 import pathlib, sys, time
 import gymnasium as gym
@@ -298,6 +312,10 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
         (['--config=debug', '--search', 'env=a..b'], 'have to be numbers'),
         (['--config=debug', '--search', 'nowhere'], 'nowhere: No such file'),
         (['--config=debug', '--jobs=0'], 'jobs=0 would run nothing'),
+        (['--config=debug', '--grid', 'steps='], 'no value to try of steps'),
+        (['--config=debug', '--grid', 'steps=9,9'], 'have one twice'),
+        (['--config=debug', '--search', 'steps=1,2..3'], 'have to be numbers'),
+        (['--config=debug', '--name=../x'], 'name of a directory within'),
         (['--config=debug', '--name=taken'], 'holds other things than a sweep'),
         (
             ['--config=debug', '--grid', 'steps=1,2', '--search', 'steps=1..2'],
@@ -336,6 +354,8 @@ def test_other_plans_are_refused(fake, tmp_path):
         ('env: null', 'env: evil:Env-v1'),
         ('set: []', "set: ['env=evil:Env-v1']"),
         ('grid: {}', "grid: {env: ['evil:Env-v1']}"),
+        ('set: []', r"""set: ['env="evil\x3aEnv-v1"']"""),
+        ('search: {}', r"""search: {env: 'A, "evil\x3aEnv-v1"'}"""),
     ],
 )
 def test_plan_of_a_stranger_runs_no_code(tmp_path, old, new):
@@ -359,6 +379,8 @@ def test_plan_of_a_stranger_runs_no_code(tmp_path, old, new):
         '!!python/object:os.system {}',
         'config: debug\nenv: null\nalgorithm: null\nset: []\nseeds: [x]\n'
         'grid: {}\nsearch: {}\npoints: 1',
+        'config: debug\nenv: null\nalgorithm: null\nset: []\nseeds: []\n'
+        'grid: {}\nsearch: {}\npoints: 1',
     ],
 )
 def test_broken_plan_is_refused(tmp_path, text):
@@ -369,7 +391,15 @@ def test_broken_plan_is_refused(tmp_path, text):
 
 @pytest.mark.parametrize(
     'changes',
-    [{'name': '../../evil'}, {'state': 'x'}, {'point': -1}, {'seed': '0'}],
+    [
+        {'name': '../../evil'},
+        {'name': 5},
+        {'state': 'x'},
+        {'point': -1},
+        {'point': 1},
+        {'seed': '0'},
+        {'reason': '\x1b[2J'},
+    ],
 )
 def test_broken_trials_are_refused(tmp_path, changes):
     trial = trials.Trial('a', 0, 0, {})
@@ -377,10 +407,20 @@ def test_broken_trials_are_refused(tmp_path, changes):
     assert trials.load(tmp_path) == [trial]
     file = tmp_path / trials.FILE
     (value,) = json.loads(file.read_text())
-    for values in ([{**value, **changes}], {}, [1], [{}]):
+    for values in ([{**value, **changes}], {}, [1], [{}], [value, value]):
         file.write_text(json.dumps(values))
         with pytest.raises(errors.ConfigError, match='does not hold trials'):
             trials.load(tmp_path)
+
+
+def test_as_many_trials_as_there_may_be_are_read_again(tmp_path):
+    name, reason = 'n' * trials.LONGEST_NAME, 'r' * trials.MOST_CHARACTERS
+    some = [
+        trials.Trial(name, 0, seed, {'discount': 0.9}, trials.FAILED, reason)
+        for seed in range(sweep_plan.MOST_TRIALS)
+    ]
+    trials.save(some, tmp_path)
+    assert trials.load(tmp_path) == some
 
 
 def test_trials_share_the_cores(tmp_path):
@@ -409,6 +449,7 @@ def test_trials_share_the_cores(tmp_path):
         (1, 'Traceback\nValueError: 2\n\n', 'ValueError: 2'),
         (2, '', 'exit code 2 and said nothing'),
         (-9, 'error: x', 'killed by SIGKILL'),
+        (-40, 'error: x', 'killed by signal 40'),
         (1, 'error: \x1b[2J' + 'x' * 9999, r'\\x1b\[2Jx+ … x+'),
     ],
 )

@@ -193,14 +193,18 @@ def read(path: pathlib.Path, limit: int) -> bytes:
         return file.read(limit)
 
 
-def parse_json(data: bytes) -> Any:
+def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
     """The values of JSON that is neither deep nor long, nor ambiguous.
+
+    Args:
+        data: The JSON.
+        limit: How many bytes it may have.
 
     Raises:
         ValueError: For everything else.
     """
-    if len(data) > MAX_BYTES:
-        raise ValueError(f'it has more than {MAX_BYTES:,} bytes')
+    if len(data) > limit:
+        raise ValueError(f'it has more than {limit:,} bytes')
     text = data.decode()
     depth, rest = 0, _STRINGS.sub('', text)
     for bracket in re.findall(r'[\[\]{}]', rest):
