@@ -155,6 +155,8 @@ def test_command_prints_a_table_and_json(native_run, tmp_path, capsys):
     assert stored['std'] == pytest.approx(np.std(found.scores))
     command(native_run, *options, '--json=-')
     assert json.loads(capsys.readouterr().out) == stored
+    command(native_run, *options, '--quiet')
+    assert capsys.readouterr() == (f'{found}\n', '')
 
 
 def test_what_nobody_reads_or_a_terminal_lacks_is_no_error(
