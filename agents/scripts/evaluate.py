@@ -42,6 +42,9 @@ STDOUT = '-'
 CONFIDENCE = 0.95
 RESAMPLES = 2_000
 
+# How many scores can be kept.
+MOST_EPISODES = 10**7
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Evaluation:
@@ -217,6 +220,11 @@ def evaluate(
     given, logdir = logdir, pathlib.Path(logdir).absolute()
     if num_episodes < 1:
         raise errors.ConfigError(f'num_episodes={num_episodes} are none.')
+    if num_episodes > MOST_EPISODES:
+        raise errors.ConfigError(
+            f'num_episodes={num_episodes:,} are more than can be kept, at most '
+            f'{MOST_EPISODES:,}.'
+        )
     if seed is not None:
         changes = [*changes, f'seed={seed}']
     config = config_file.restore_config(config, logdir, changes)
@@ -295,12 +303,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.set,
             signals,
         )
-        if file is not None:
-            files.write(file, f'{evaluation.to_json()}\n'.encode())
         if given.json == STDOUT:
             console.on_terminal().print(evaluation.to_json())
         else:
             console.on_terminal(not given.quiet).print(str(evaluation))
+        if file is not None:  # Last, as it may be refused.
+            files.write(file, f'{evaluation.to_json()}\n'.encode())
 
     return playing.run(command, given.quiet)
 
