@@ -17,6 +17,9 @@ FORMATS = '.png', '.svg'
 SIZE = 7.0, 4.0
 DPI = 150
 
+# Points of a line beyond these would not be seen, and are too many to draw.
+MOST_POINTS = 20_000
+
 # Lines beyond these, or names longer than that, are told below the axes.
 MOST_NAMES = 8
 LONGEST_NAME = 26
@@ -176,13 +179,16 @@ def _unit(axis: str, lines: Sequence[Line]) -> tuple[str, float]:
 
 def _draw_line(axes: Any, line: Line, scale: float, colors: Theme) -> None:
     color, style = _look(line, colors)
-    places = line.places / scale
-    axes.fill_between(
-        places, line.low, line.high, color=color, alpha=0.18, linewidth=0
-    )
+    count = len(line.places)
+    shown = np.linspace(0, count - 1, min(count, MOST_POINTS)).round()
+    places, values, low, high = [
+        each[shown.astype(int)]
+        for each in (line.places / scale, line.values, line.low, line.high)
+    ]
+    axes.fill_between(places, low, high, color=color, alpha=0.18, linewidth=0)
     axes.plot(
         places,
-        line.values,
+        values,
         color=color,
         linewidth=1.8,
         linestyle=style,

@@ -38,6 +38,10 @@ from agents.tools.runs import files
 STDOUT = '-'
 
 
+# How many scores can be kept.
+MOST_EPISODES = 10**7
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Evaluation:
     """Scores of episodes that a policy has played.
@@ -208,6 +212,11 @@ def evaluate(
     given, logdir = logdir, pathlib.Path(logdir).absolute()
     if num_episodes < 1:
         raise errors.ConfigError(f'num_episodes={num_episodes} are none.')
+    if num_episodes > MOST_EPISODES:
+        raise errors.ConfigError(
+            f'num_episodes={num_episodes:,} are more than can be kept, at most '
+            f'{MOST_EPISODES:,}.'
+        )
     if seed is not None:
         changes = [*changes, f'seed={seed}']
     config = config_file.restore_config(config, logdir, changes)
@@ -287,10 +296,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.set,
             signals,
         )
-        if file:
-            files.write(file, f'{evaluation.to_json()}\n'.encode())
         terminal = console.on_terminal()
         terminal.print(evaluation.to_json() if in_place else str(evaluation))
+        if file:  # Last, as it may be refused.
+            files.write(file, f'{evaluation.to_json()}\n'.encode())
 
     return interrupts.run(command, given.quiet)
 

@@ -144,8 +144,8 @@ def play(
         num_episodes: How many episodes of all environments together.
         deterministic: Take the most probable actions rather than sample.
     """
-    shares = np.array_split(np.arange(num_episodes), len(batch_env))
-    left = np.array([len(share) for share in shares])
+    share, rest = divmod(num_episodes, len(batch_env))
+    left = share + (np.arange(len(batch_env)) < rest)
     observ = batch_env.reset()
     policy.reset()
     while left.any():

@@ -356,8 +356,9 @@ def _common_title(groups: Sequence[Group]) -> str:
         return groups[0].runs[0].name
     if len(configs) == 1:
         return configs.pop()
-    envs = {run.settings.get('env') for each in groups for run in each.runs}
-    return str(envs.pop()) if len(envs) == 1 else ''
+    # Files of strangers may hold lists.
+    envs = {str(r.settings.get('env')) for each in groups for r in each.runs}
+    return envs.pop() if len(envs) == 1 else ''
 
 
 def _explain(
@@ -388,7 +389,7 @@ def _explain(
 def _what_runs_are(groups: Sequence[Group]) -> str:
     """Seeds, if runs of a group have different ones, else just runs."""
     different = all(
-        len({run.settings.get('seed') for run in each.runs}) == len(each.runs)
+        len({str(r.settings.get('seed')) for r in each.runs}) == len(each.runs)
         for each in groups
     )
     return 'seeds' if different else 'runs'

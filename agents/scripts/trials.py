@@ -47,6 +47,13 @@ MOST_CHARACTERS = 300
 MAX_BYTES = 2**23
 LONGEST_NAME = 100
 
+# The program of a trial, which finds modules where this process does: the
+# working directory, which -m would add, may hold files of strangers.
+PROGRAM = (
+    'import sys; sys.path[:] = {path}; import runpy; '
+    "runpy.run_module('agents.scripts.train', None, '__main__', True)"
+)
+
 # How commands tell what went wrong.
 ERROR = 'error: '
 
@@ -311,7 +318,8 @@ class Runner:
 
     def _command(self, trial: Trial) -> list[str]:
         """What runs a trial, as a user would."""
-        command = [sys.executable, '-m', 'agents.scripts.train']
+        path = [entry for entry in sys.path if isinstance(entry, str)]
+        command = [sys.executable, '-c', PROGRAM.format(path=ascii(path))]
         for name in ('config', 'env', 'algorithm'):
             value = getattr(self._plan, name)
             if value is not None:

@@ -178,6 +178,7 @@ def test_what_nobody_reads_or_a_terminal_lacks_is_no_error(
     'arguments, message',
     [
         (['--num_episodes=0'], 'num_episodes=0 are none'),
+        (['--num_episodes=10_000_000_000'], 'more than can be kept'),
         (['--checkpoint=5'], 'checkpoint'),
         (['--seed=-1'], "'seed' has to be"),
         (['--json=/nowhere/x.json'], 'There is no directory /nowhere'),

@@ -246,3 +246,22 @@ def test_mistakes_are_a_line(
 
 def test_plot_is_public():
     assert agents.plot is plot.plot
+
+
+def test_settings_of_strangers_may_be_of_any_kind(tmp_path):
+    for name, value in (('a', '[1]'), ('b', '{x: 1}'), ('c', '.nan')):
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / 'progress.csv').write_text(f'{HEAD}1,eval,2,1,1\n')
+        (directory / 'config.yaml').write_text(f'env: {value}\nseed: {value}')
+    for by in ('config', 'seed', 'env', 'run'):
+        assert len(plot.plot(tmp_path, by=by).summaries) == 3
+    assert len(plot.plot(tmp_path, by='algorithm').summaries) == 1
+
+
+def test_points_that_nobody_would_see_are_not_drawn():
+    many = np.arange(10 * drawing.MOST_POINTS, dtype=float)
+    line = drawing.Line('', many, many, many, many)
+    drawn = drawing.draw([line]).axes[0].lines[0].get_xdata()
+    assert len(drawn) == drawing.MOST_POINTS
+    assert (drawn[0], drawn[-1]) == (many[0], many[-1])

@@ -441,6 +441,18 @@ def test_trials_share_the_cores(tmp_path):
         ]
 
 
+def test_trials_import_nothing_of_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'argparse.py').write_text('print("evil")')
+    plan = sweep_plan.Plan('debug', None, None, [], [0], {}, {}, 1)
+    runner = trials.Runner(tmp_path, plan, plan.find(), 1)
+    *program, _, _, _, _, _ = runner._command(*trials.make_trials(0, {}, plan))
+    result = subprocess.run(
+        [*program, '--help'], capture_output=True, text=True, check=True
+    )
+    assert 'evil' not in result.stdout and not result.stderr
+
+
 @pytest.mark.parametrize(
     'code, log, reason',
     [
