@@ -35,6 +35,10 @@ def run(tmp_path):
     return make
 
 
+class Shelves:
+    """An environment by name."""
+
+
 def pixels(file, color, tolerance=1.5):
     """How many pixels of a picture have a color."""
     image = pyplot.imread(file)[..., :3] * 255
@@ -215,7 +219,7 @@ def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
     assert re.split('  +', head) == list(plot.HEAD)
     assert row.split() == [
         *['cart', '2', '-1,234.5', '-1,234.5', 'to', '-1,234.5'],
-        *['1.0', '20', '0:02'],
+        *['1.00', '20', '0:02'],
     ]
     assert last.split() == ['plot', 'curves.png']
     assert plot.main(['runs', '--quiet', '--outfile=curves.svg']) == 0
@@ -246,3 +250,10 @@ def test_mistakes_are_a_line(
 
 def test_plot_is_public():
     assert agents.plot is plot.plot
+
+
+def test_title_is_no_text_of_a_file(run, tmp_path):
+    envs = [run(name, [1, 2], env=Shelves) for name in ('first', 'second')]
+    plot.plot(envs, tmp_path / 'a.svg', by='run')
+    text = (tmp_path / 'a.svg').read_text()
+    assert 'test_plot.Shelves' in text and 'function' not in text
