@@ -20,6 +20,7 @@ import numpy as np
 
 from agents.scripts import (
     config_file,
+    console,
     experiments,
     interrupts,
     options,
@@ -130,9 +131,11 @@ def _tell(outfile: str, played: Demonstrations) -> None:
     """Print what was played and what to do with it."""
     pairs = zip(played.scores, played.lengths, strict=True)
     for number, (score, length) in enumerate(pairs):
-        print(f'episode {number}  score {score:.1f}  steps {length}')
+        print(f'episode {number}  score {console.score(score)}  steps {length}')
     scores = np.array(played.scores)
-    print(f'{outfile}  score {scores.mean():.1f} ± {scores.std():.1f}')
+    mean, std = scores.mean(), scores.std()
+    told = f'{console.score(mean)} ± {console.score(std, mean)}'
+    print(f'{outfile}  score {told}')
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
