@@ -14,6 +14,7 @@ from agents.algorithms.reinforce import REINFORCE
 from agents.environments.native_env import NativeEnv
 from agents.scripts import networks
 from agents.tools import AttrDict, BatchEnv, UserError, keras, random, tf
+from agents.tools.runs.loop import Report
 
 Observ = npt.NDArray[np.float32]
 Info = dict[str, Any]
@@ -110,6 +111,25 @@ def play(logdir: str) -> float:
     policy.reset()
     _, reward, _, _, _ = env.step(policy(observ))
     return reward
+
+
+def follow(report: Report) -> dict[str, float]:
+    """What is told at every report, besides."""
+    return {'per_step': report.score / report.length}
+
+
+def judge(logdir: str) -> float:
+    """What there is to do with a run."""
+    stop = agents.callbacks.stop_at(195)
+    training = agents.train(walk(), logdir, callbacks=[follow, stop])
+    training.run()
+    found = agents.evaluate(logdir, num_episodes=3, checkpoint='best')
+    low, _ = found.interval
+    steps = agents.results(logdir).phase('eval')['step']
+    agents.plot(logdir, 'curves.svg', statistic='iqm')
+    agents.export(logdir, 'policy.npz')
+    swept = agents.sweep('pendulum', seeds=range(2), jobs=1)
+    return found.mean + low + float(steps[-1]) + len(swept.failed)
 
 
 def look() -> list[str]:

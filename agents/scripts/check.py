@@ -49,7 +49,6 @@ from agents.tools.envs.ranges import Range
 
 # Where lines are broken, if it is no terminal that they are shown on.
 WIDTH = 80
-TOPIC = 11
 
 # Where the contract of environments in TensorFlow is tested.
 NATIVE_TESTS = 'tests/environments/test_contract.py'
@@ -98,14 +97,14 @@ class Check:
             width: The width.
             breaches: Whether only what is wrong is told.
         """
-        width = max(width or WIDTH, 3 * TOPIC) - TOPIC
+        width = max(width or WIDTH, 3 * console.TOPIC) - console.TOPIC
         told = _list_breaches(self.report) if breaches else _describe(self)
         for topic, text in told:
             lines = (
                 textwrap.wrap(text, width) if isinstance(text, str) else text
             )
             for line in lines:
-                yield f'{topic:<{TOPIC}}{line}'.rstrip()
+                yield f'{topic:<{console.TOPIC}}{line}'.rstrip()
                 topic = ''
 
 
@@ -158,7 +157,7 @@ def check_config(
 
 def _require_single(config: AttrDict) -> None:
     """Refuse what is not an environment of Gymnasium that is alone."""
-    name = getattr(config.env, '__name__', config.env)
+    name = env_setup.name_of(config.env)
     if env_setup.is_native(config):
         raise errors.ConfigError(
             f'The environment {name!r} is written in TensorFlow, whose '
@@ -176,7 +175,10 @@ def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
     """Topics and what there is to tell of each; lists are lines as they are."""
     report, config = found.report, found.config
     taken = f', {report.steps:,} steps of random actions'
-    yield 'env', f'{_name(config)}{taken if report.steps else ""}'
+    yield (
+        'env',
+        f'{env_setup.name_of(config.env)}{taken if report.steps else ""}',
+    )
     if report.steps:
         yield 'observ', _list_leaves(report, config)
         yield 'actions', _describe_actions(report)
@@ -359,9 +361,10 @@ def _describe_repeating(report: Report) -> str:
 def _describe_video(report: Report, config: AttrDict) -> str:
     modes = ', '.join(map(str, report.render_modes))
     if not env_setup.takes_render_mode(config.env):
+        name = env_setup.name_of(config.env)
         return (
-            f'render modes {modes or "none"}, but {_name(config)} takes no '
-            'argument render_mode, which videos need: add render_mode=None'
+            f'render modes {modes or "none"}, but {name} takes no argument '
+            'render_mode, which videos need: add render_mode=None'
         )
     if 'rgb_array' in report.render_modes:
         return f'render modes {modes}'
@@ -415,10 +418,6 @@ def _how_to_train(config: AttrDict) -> list[str]:
         '  def mine():',
         f'      return configs.ppo({shown})',
     ]
-
-
-def _name(config: AttrDict) -> str:
-    return getattr(config.env, '__name__', config.env)
 
 
 def _spread(numbers: Sequence[float]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from agents.scripts import (
     config_file,
     console,
+    env_setup,
     experiments,
     overrides,
     plain_yaml,
@@ -201,7 +202,7 @@ def _tell_differences(
 
 
 def _title(config: AttrDict) -> str:
-    env = getattr(config.env, '__name__', config.env)
+    env = env_setup.name_of(config.env)
     algorithm = config.algorithm
     if callable(algorithm):
         name = getattr(algorithm, '__name__', 'an algorithm of yours')

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import pathlib
 import shutil
 import sys
 import threading
@@ -178,6 +179,12 @@ def complain(text: str) -> None:
 
 def silent() -> Console:
     return Console(None)
+
+
+def short(path: pathlib.Path) -> str:
+    """A path as seen from here, if it is below."""
+    here = pathlib.Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def duration(seconds: float) -> str:

@@ -30,17 +30,12 @@ from agents.scripts import (
     overrides,
     playing,
 )
-from agents.tools import errors
+from agents.tools import errors, estimates
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
 
 # What stands for the table where JSON is to be printed.
 STDOUT = '-'
-
-# The interval of the mean: how sure it is, and how often episodes are drawn
-# anew for it.
-CONFIDENCE = 0.95
-RESAMPLES = 2_000
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -97,14 +92,9 @@ class Evaluation:
 
         By the bootstrap, as scores are often far from normally distributed.
         """
-        scores = np.array(self.scores)
-        rng = np.random.default_rng(0)  # So that it is always the same.
-        means = [
-            np.mean(rng.choice(scores, len(scores))) for _ in range(RESAMPLES)
-        ]
-        ends = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
-        low, high = np.quantile(means, ends)
-        return float(low), float(high)
+        scores = np.array([self.scores])
+        low, high = estimates.interval([scores], estimates.mean)
+        return low.item(), high.item()
 
     @property
     def min(self) -> float:
@@ -178,7 +168,10 @@ class Evaluation:
         mean, error, low, high = self._format(
             self.mean, self.standard_error, *self.interval
         )
-        return f'{mean} ± {error}, {CONFIDENCE:.0%} interval {low} to {high}'
+        return (
+            f'{mean} ± {error}, {estimates.CONFIDENCE:.0%} interval {low} to '
+            f'{high}'
+        )
 
     def _format(self, *numbers: float) -> Iterator[str]:
         """Scores with as many decimals as their mean has."""
@@ -207,7 +200,8 @@ def evaluate(
         logdir: Directory of the run.
         num_episodes: How many episodes. As many are played in each of some
             environments, so that short ones do not count more often.
-        checkpoint: Training step of a checkpoint, by default the last.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
+            last.
         config: The configuration, where functions of it were not saved.
         deterministic: Take the most probable actions rather than sample.
         seed: Seed of the episodes, by default that of the run.
@@ -271,7 +265,8 @@ def _format_row(
     functions = np.mean, np.std, np.min, np.median, np.max
     largest = float(np.max(np.abs(numbers)))
     return ''.join(
-        f'{show(function(numbers), largest):>10}' for function in functions
+        f'{show(float(function(numbers)), largest):>10}'
+        for function in functions
     )
 
 
@@ -294,7 +289,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
 
     def command(signals: interrupts.Interrupts) -> None:
-        file = _find_file(given.json)
+        in_place = given.json == STDOUT
+        file = files.place(given.json) if given.json and not in_place else None
         config = experiments.find_for_run(given.logdir, given.config, given.env)
         evaluation = evaluate(
             given.logdir,
@@ -307,25 +303,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.set,
             signals,
         )
-        if file is not None:
+        if file:
             files.write(file, f'{evaluation.to_json()}\n'.encode())
-        if given.json == STDOUT:
-            print(evaluation.to_json())
-        elif not given.quiet:
-            print(evaluation)
+        terminal = console.on_terminal()
+        terminal.print(evaluation.to_json() if in_place else str(evaluation))
 
-    return playing.run(command, given.quiet)
-
-
-def _find_file(name: str | None) -> pathlib.Path | None:
-    """The file to write, before anything is played that it cannot keep."""
-    if name in (None, STDOUT):
-        return None
-    # Environments may change the working directory.
-    file = pathlib.Path(name).absolute()
-    if not file.parent.is_dir():
-        raise errors.ConfigError(f'There is no directory {file.parent}.')
-    return file
+    return interrupts.run(command, given.quiet)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -358,7 +341,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_set()
     parser.add_seed()
     parser.add_env_processes()
-    parser.add_quiet()
+    parser.add_quiet('print the scores and errors only')
     return parser.parse(arguments)
 
 

@@ -26,10 +26,10 @@ from agents.scripts import (
     interrupts,
     options,
     plain_yaml,
-    playing,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+from agents.tools.runs import files
 
 if TYPE_CHECKING:  # Imports TensorFlow.
     from agents.scripts.export_check import Found
@@ -98,10 +98,8 @@ def export(
     """
     # Environments may change the working directory.
     logdir = pathlib.Path(logdir).absolute()
-    path = pathlib.Path(outfile).absolute()
+    path = files.place(outfile)
     kind = _find_format(path, format)
-    if not path.parent.is_dir():
-        raise errors.ConfigError(f'There is no directory {path.parent}.')
     # Only now, as these import TensorFlow.
     from agents.exporting import formats, onnx_model
     from agents.scripts import export_check
@@ -174,13 +172,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not given.quiet:
             _tell(exported)
 
-    return playing.run(command, given.quiet)
+    return interrupts.run(command, given.quiet)
 
 
 def _tell(exported: Exported) -> None:
     """Print what was written, what it was compared with and how to use it."""
     shown, about = console.on_terminal(), exported.description
-    path, *beside = map(_shorten, exported.paths)
+    path, *beside = map(console.short, exported.paths)
     more = f' with {beside[0]}' if beside else ''
     shown.say(
         'policy',
@@ -198,12 +196,6 @@ def _tell(exported: Exported) -> None:
         )
     shown.say('inputs', ', '.join(map(_describe, about['inputs'])))
     shown.say('outputs', ', '.join(map(_describe, about['outputs'])))
-
-
-def _shorten(path: pathlib.Path) -> str:
-    """A path as seen from here, if it is below."""
-    here = pathlib.Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _describe(entry: dict[str, Any]) -> str:
@@ -235,7 +227,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         '--format',
         choices=SUFFIXES,
-        help='what it is, if its name does not tell',
+        metavar='NAME',
+        help='npz, saved_model, litert or onnx, if its name does not tell',
     )
     parser.add_argument(
         '--nocheck',

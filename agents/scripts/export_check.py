@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.exporting import description
-from agents.scripts import config_file, interrupts, overrides, playing
+from agents.scripts import (
+    config_file,
+    env_setup,
+    interrupts,
+    overrides,
+    playing,
+)
 from agents.scripts.load import LoadedPolicy
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
@@ -77,7 +83,7 @@ def observe(
             logdir, config, changed, 1, loaded.checkpoint, False, signals
         ) as (batch_env, policy):
             moments = [*_play(batch_env, policy)]
-        return moments, getattr(config.env, '__name__', str(config.env))
+        return moments, env_setup.name_of(config.env)
     except errors.Cancelled:
         raise
     except errors.UserError:

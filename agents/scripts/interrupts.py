@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
+from agents.scripts import console
+from agents.tools import errors
 from agents.tools.envs import processes
 
 if TYPE_CHECKING:  # It takes long to import.
@@ -204,6 +206,27 @@ class Interrupts:
             if number[0] in self._before and self._ranks.is_first:
                 return number[0]
         return None
+
+
+def run(command: Callable[[Interrupts], None], quiet: bool = False) -> int:
+    """Run a command; returns its exit code, with one line for a mistake.
+
+    Args:
+        command: What to do, and where it hears of signals.
+        quiet: Whether to print errors only.
+    """
+    with Interrupts(quiet=quiet) as signals:
+        try:
+            command(signals)
+        except (Exception, KeyboardInterrupt) as error:
+            # What is interrupted may raise anything, such as a pipe's error.
+            if signals.signal or isinstance(error, KeyboardInterrupt):
+                return 128 + (signals.signal or signal.SIGINT)
+            if not isinstance(error, errors.UserError):
+                raise
+            console.complain(str(error))
+            return 1
+    return 0
 
 
 def _alone() -> 'World':

@@ -13,8 +13,7 @@ import textwrap
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
-# The checkpoint with the best score of an evaluation.
-BEST = 'best'
+from agents.tools.runs import checkpoints
 
 
 class Parser(argparse.ArgumentParser):
@@ -189,13 +188,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def _parse_checkpoint(text: str) -> int | str:
-    if text == BEST:
+    if text == checkpoints.BEST:
         return text
     try:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f'{text!r} is neither a training step nor {BEST}'
+            f'{text!r} is neither a training step nor {checkpoints.BEST}'
         ) from None
 
 

@@ -2,8 +2,7 @@
 
 import contextlib
 import pathlib
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ import agents
 from agents import tools
 from agents.scripts import (
     batches,
-    console,
     env_setup,
     interrupts,
     utility,
@@ -180,26 +178,3 @@ def _require_same_masks(batch_env: Any, policy: Any) -> None:
             'actions, and its environments are made the other way: --set '
             f'action_masks={str(learnt).lower()}.'
         )
-
-
-def run(
-    command: Callable[[interrupts.Interrupts], None], quiet: bool = False
-) -> int:
-    """Run a command; returns its exit code, with one line for a mistake.
-
-    Args:
-        command: What to do, and where it hears of signals.
-        quiet: Whether to print errors only.
-    """
-    with interrupts.Interrupts(quiet=quiet) as signals:
-        try:
-            command(signals)
-        except (Exception, KeyboardInterrupt) as error:
-            # What is interrupted may raise anything, such as a pipe's error.
-            if signals.signal or isinstance(error, KeyboardInterrupt):
-                return 128 + (signals.signal or signal.SIGINT)
-            if not isinstance(error, errors.UserError):
-                raise
-            console.complain(str(error))
-            return 1
-    return 0

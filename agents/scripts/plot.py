@@ -25,7 +25,6 @@ from agents.scripts import (
     interrupts,
     options,
     plain_yaml,
-    playing,
     run_groups,
 )
 from agents.scripts.run_groups import Group
@@ -437,7 +436,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             terminal.say('note', errors.escape(note))
         terminal.say('plot', str(made.file))
 
-    return playing.run(command, given.quiet)
+    return interrupts.run(command, given.quiet)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -465,13 +464,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help='file to write, .png or .svg (curves.png)',
     )
     parser.add_argument(
-        '--axis', choices=AXES, default='steps', help='what is below (steps)'
+        '--axis',
+        choices=AXES,
+        default='steps',
+        metavar='AXIS',
+        help='what is below, steps or seconds (steps)',
     )
     parser.add_argument(
         '--phase',
         choices=[*PHASES, BOTH],
         default='eval',
-        help='whose scores (eval)',
+        metavar='PHASE',
+        help='whose scores, eval, train or both (eval)',
     )
     parser.add_argument(
         '--by',
@@ -484,9 +488,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--theme',
         choices=list(drawing.THEMES),
         default='light',
-        help='colors (light)',
+        metavar='THEME',
+        help='colors, light or dark (light)',
     )
-    parser.add_argument('--title', help='what is written above')
+    parser.add_argument('--title', metavar='TEXT', help='what is written above')
     parser.add_argument(
         '--smooth',
         type=int,
@@ -498,8 +503,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--statistic',
         choices=list(STATISTICS),
         default='mean',
-        help='what is drawn of several runs; iqm is the interquartile mean '
-        '(mean)',
+        metavar='NAME',
+        help='what is drawn of several runs, their mean, median or iqm, the '
+        'interquartile mean (mean)',
     )
     parser.add_quiet()
     return parser.parse(arguments)

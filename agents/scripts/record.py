@@ -29,7 +29,7 @@ from agents.scripts import (
 )
 from agents.tools import errors, nested
 from agents.tools.attr_dict import AttrDict
-from agents.tools.runs import demonstrations
+from agents.tools.runs import demonstrations, files
 from agents.tools.runs.demonstrations import Demonstrations
 
 
@@ -60,12 +60,9 @@ def record(
         signals: Where signals are heard, by default nowhere.
     """
     # Environments may change the working directory.
-    logdir, file = pathlib.Path(logdir).absolute(), pathlib.Path(outfile)
-    file = file.absolute()
+    logdir, file = pathlib.Path(logdir).absolute(), files.place(outfile)
     if num_episodes < 1:
         raise errors.ConfigError(f'num_episodes={num_episodes} are none.')
-    if not file.parent.is_dir():
-        raise errors.ConfigError(f'There is no directory {file.parent}.')
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
     num_agents = min(num_episodes, playing.MOST_AGENTS)
@@ -124,18 +121,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not given.quiet:
             _tell(given.outfile, played)
 
-    return playing.run(command, given.quiet)
+    return interrupts.run(command, given.quiet)
 
 
 def _tell(outfile: str, played: Demonstrations) -> None:
-    """Print what was played and what to do with it."""
+    """Print what was played and where it is."""
+    terminal = console.on_terminal()
     pairs = zip(played.scores, played.lengths, strict=True)
     for number, (score, length) in enumerate(pairs):
-        print(f'episode {number}  score {console.score(score)}  steps {length}')
+        told = f'score {console.score(score)}  steps {length}'
+        terminal.print(f'episode {number}  {told}')
     scores = np.array(played.scores)
     mean, std = scores.mean(), scores.std()
     told = f'{console.score(mean)} ± {console.score(std, mean)}'
-    print(f'{outfile}  score {told}')
+    terminal.print(f'{outfile}  score {told}')
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -308,9 +308,9 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def describe(settings: Settings) -> str:
+def describe(settings: Settings, between: str = ' ') -> str:
     """Settings in a line."""
-    return ' '.join(
+    return between.join(
         f'{key}={plain_yaml.format_value(value, in_one_line=True)}'
         for key, value in settings.items()
     )

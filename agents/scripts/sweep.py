@@ -32,7 +32,6 @@ from agents.scripts import (
     sweep_plan,
     trials,
 )
-from agents.scripts.playing import run as run_command
 from agents.scripts.run_groups import Group, Run
 from agents.scripts.sweep_plan import Plan
 from agents.scripts.trials import Trial
@@ -174,7 +173,7 @@ def _run(
         try:
             work.run()
         except KeyboardInterrupt:
-            ended = f'agents sweep --logdir={_shown(directory)} goes on'
+            ended = f'agents sweep --logdir={console.short(directory)} goes on'
             say.say('stopped', f'what was begun is saved; {ended}')
             raise
         return _summarize(directory, plan, config, work.trials, say)
@@ -446,7 +445,9 @@ class _Work:
             if (number := self._count_before(state))
         ]
         kept = f': {", ".join(counts)}' if counts else ''
-        self._say.say('sweep', f'{_shown(self._directory)} ({state}{kept})')
+        self._say.say(
+            'sweep', f'{console.short(self._directory)} ({state}{kept})'
+        )
 
     def _count_before(self, state: str) -> int:
         return sum(each.state == state for each in self._before.values())
@@ -515,19 +516,12 @@ def _tell(made: Sweep, drawn: bool, say: console.Console) -> None:
         say.print(f'… and {len(made.summaries) - MOST_ROWS} more')
     say.print('')
     for each in made.failed:
-        log = _shown(made.directory / trials.LOGS / f'{each.name}.err')
+        log = console.short(made.directory / trials.LOGS / f'{each.name}.err')
         say.say('failed', f'{errors.escape(each.name)}: {each.reason}')
         say.say('', f'see {log}')
-    say.say('table', str(_shown(made.directory / trials.TABLE)))
+    say.say('table', console.short(made.directory / trials.TABLE))
     if drawn:
-        say.say('plot', str(_shown(made.directory / CURVES)))
-
-
-def _shown(path: pathlib.Path) -> pathlib.Path:
-    """A path as a user would give it."""
-    with contextlib.suppress(ValueError):
-        return path.relative_to(pathlib.Path.cwd())
-    return path
+        say.say('plot', console.short(made.directory / CURVES))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -553,7 +547,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             failed.extend(made.failed)
 
-    code = run_command(command, given.quiet)
+    code = interrupts.run(command, given.quiet)
     return code or (1 if failed else 0)
 
 
@@ -616,6 +610,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         '--name',
+        metavar='NAME',
         help='name of the sweep, its directory within the logdir '
         '(sweep-CONFIG)',
     )

@@ -85,7 +85,7 @@ def _train_as_asked(
             if not signals.agreed:
                 late = isinstance(error, errors.ElsewhereError)
                 ranks.wait_for_turn(late)
-            again = directory and _resuming(given, directory)
+            again = _resuming(given, directory) if directory else None
             code = _end(error, directory, name, again, terminal, signals)
             return code, not signals.agreed
     name = chosen_run.as_given(given, directory)
@@ -167,6 +167,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         '--name',
+        metavar='NAME',
         help='name of the run, its directory within the logdir (the time and '
         'the config); one that exists is resumed, and needs no config',
     )

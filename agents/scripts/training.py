@@ -44,6 +44,7 @@ from agents.tools.world import World
 if TYPE_CHECKING:  # These import TensorFlow.
     from agents.scripts.callbacks import Callback
     from agents.tools.runs.loop import Loop, Score
+    from agents.tools.runs.records import Records
 
 # Share of the time that histograms may take, and that checkpoints may take.
 REPORTING_SHARE = 0.02
@@ -229,23 +230,11 @@ def _train(
         )
 
         def keep() -> None:
-            """Make the files of the run.
-
-            Not before something has been done, so that neither a mistake nor
-            an environment that does not work leaves or changes any.
-            """
+            # Not before something has been done, so that neither a mistake nor
+            # an environment that does not work leaves or changes any.
             if logdir and not loop.records:
-                config_file.save_config(config, logdir)
-                utility.save_spaces(envs[0], logdir)
-                columns = info_means.columns(config.log_info)
-                loop.records = stack.enter_context(
-                    utility.define_records(
-                        logdir,
-                        loop.clock(),
-                        columns,
-                        hyperparameters.of_config(config),
-                    )
-                )
+                records = _make_files(logdir, config, envs[0], loop.clock())
+                loop.records = stack.enter_context(records)
 
         loop = _define_loop(
             graph, config, status, restarts, began, keep, ranks, called
@@ -270,8 +259,6 @@ def _train(
             return
         if not (loop.clock() and envs[0].native):
             graph.restart()
-        if saver and saver.best:
-            status.best = saver.best.score
         status.begin(loop.clock())
         yield from _run(loop, saver, status, envs[0].native, ranks, called)
 
@@ -292,6 +279,17 @@ def _take_directory(
         utility.require_room(logdir, sizes.count_weights(config))
         return False
     return (logdir / config_file.CONFIG_FILE).exists()
+
+
+def _make_files(
+    logdir: pathlib.Path, config: AttrDict, batch_env: Any, step: int
+) -> 'contextlib.AbstractContextManager[Records]':
+    """Write what a run is of, and open its results behind a training step."""
+    config_file.save_config(config, logdir)
+    utility.save_spaces(batch_env, logdir)
+    columns = info_means.columns(config.log_info)
+    settings = hyperparameters.of_config(config)
+    return utility.define_records(logdir, step, columns, settings)
 
 
 def _find_source(

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agents.scripts import console, plain_yaml, utility
+from agents.scripts import console, plain_yaml, search, utility
 from agents.scripts.sweep_plan import Plan
 from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
@@ -72,11 +72,7 @@ def make_trials(
     point: int, settings: Mapping[str, Any], plan: Plan
 ) -> list[Trial]:
     """The trials of a point, one for each seed."""
-    parts = [
-        f'{key}={plain_yaml.format_value(value, in_one_line=True)}'
-        for key, value in settings.items()
-    ]
-    exact = '-'.join(parts) or plan.name
+    exact = search.describe(settings, '-') or plan.name
     label = re.sub(r'[^\w.=+@-]+', '_', re.sub(r'[][{} ]', '', exact))
     # Others might be called the same.
     if plan.search or label != exact or len(label) > LONGEST_NAME:

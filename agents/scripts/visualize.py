@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.on_terminal(not given.quiet),
         )
 
-    return playing.run(command, given.quiet)
+    return interrupts.run(command, given.quiet)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

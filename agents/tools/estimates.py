@@ -12,6 +12,9 @@ import numpy as np
 # Share of the values that an interquartile mean leaves out at either end.
 CUT = 0.25
 
+# Share of the draws of a bootstrap that its interval holds.
+CONFIDENCE = 0.95
+
 # How many numbers a bootstrap draws at once.
 AT_ONCE = 2**22
 
@@ -61,7 +64,7 @@ STATISTICS: Mapping[str, Statistic] = {
 def interval(
     strata: Sequence[np.ndarray],
     statistic: Statistic,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     draws: int = 2000,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -81,22 +84,45 @@ def interval(
     Returns:
         The low ends and the high ends, `[points]`.
     """
-    random = np.random.default_rng(seed)
+    randoms = np.random.default_rng(seed).spawn(len(strata))
+    runs = sum(each.shape[-1] for each in strata)
+    size = max(1, AT_ONCE // runs)
+    drawn = [
+        _draw(strata, statistic, min(size, draws - first), randoms)
+        for first in range(0, draws, size)
+    ]
+    tails = [50 * (1 - confidence), 50 * (1 + confidence)]
+    low, high = np.percentile(np.concatenate(drawn, -1), tails, axis=-1)
+    return low, high
+
+
+def _draw(
+    strata: Sequence[np.ndarray],
+    statistic: Statistic,
+    draws: int,
+    randoms: Sequence[np.random.Generator],
+) -> np.ndarray:
+    """A statistic of runs that are drawn with replacement, `[points, draws]`.
+
+    Args:
+        strata: Scores of each task, `[points, runs]`.
+        statistic: Function of them.
+        draws: How many.
+        randoms: What draws the runs of each task.
+    """
     chosen = [
         random.integers(each.shape[-1], size=(draws, each.shape[-1]))
-        for each in strata
+        for each, random in zip(strata, randoms, strict=True)
     ]
-    points = len(strata[0])
     size = max(1, AT_ONCE // sum(indices.size for indices in chosen))
-    tails = [50 * (1 - confidence), 50 * (1 + confidence)]
-    ends = np.empty((2, points))
-    for first in range(0, points, size):
-        some = slice(first, first + size)
-        drawn = statistic(
-            [
-                each[some][:, indices]
-                for each, indices in zip(strata, chosen, strict=True)
-            ]
-        )
-        ends[:, some] = np.percentile(drawn, tails, axis=-1)
-    return ends[0], ends[1]
+    return np.concatenate(
+        [
+            statistic(
+                [
+                    each[first : first + size][:, indices]
+                    for each, indices in zip(strata, chosen, strict=True)
+                ]
+            )
+            for first in range(0, len(strata[0]), size)
+        ]
+    )

@@ -64,7 +64,7 @@ def test_every_environment_plays_as_many_episodes(
     tiny, tmp_path, eagerly, monkeypatch
 ):
     """With a memory, masks and images within a Dict."""
-    config = tiny(env=Halves, network='recurrent')
+    config = tiny(env=Halves, network='recurrent', steps=10, eval_every=10)
     run = train(config, tmp_path)
     monkeypatch.setattr(playing, 'MOST_AGENTS', 4)
     found = agents.evaluate(run, 10, config=config, env_processes=False)
@@ -77,7 +77,7 @@ def test_every_environment_plays_as_many_episodes(
     assert (found.episodes, found.mean, found.median) == (10, 3.0, 3.0)
     assert (found.min, found.max, found.std) == (1.0, 5.0, 2.0)
     assert found.standard_error == pytest.approx(2 / 3)
-    assert found.env == 'Halves' and found.checkpoint == 40
+    assert found.env == 'Halves' and found.checkpoint == 10
 
 
 def test_same_seed_gives_the_same_however_it_is_stepped(debug_run):

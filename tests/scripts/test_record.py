@@ -48,19 +48,15 @@ def small(base, **settings):
     )
 
 
-@pytest.fixture(scope='module')
-def run(tmp_path_factory):
-    config = small(configs.pendulum_native(), batch_size=32, max_length=20)
-    return train(config, tmp_path_factory.mktemp('run'))
-
-
 def command(run, file, *arguments):
     return record.main([f'--logdir={run}', f'--outfile={file}', *arguments])
 
 
-def test_command_tells_scores_that_are_in_the_file(run, tmp_path, capsys):
+def test_command_tells_scores_that_are_in_the_file(
+    native_run, tmp_path, capsys
+):
     file = tmp_path / 'demos.npz'
-    assert command(run, file, '--num_episodes=3') == 0
+    assert command(native_run, file, '--num_episodes=3') == 0
     *episodes, whole = capsys.readouterr().out.splitlines()
     with np.load(file, allow_pickle=False) as stored:
         assert set(stored) == {
@@ -78,14 +74,14 @@ def test_command_tells_scores_that_are_in_the_file(run, tmp_path, capsys):
     assert whole.startswith(f'{file}  score {scores.mean():.1f} ± ')
     # Episodes differ, and the same command gives the same.
     assert len(set(scores)) == 3
-    command(run, tmp_path / 'again.npz', '--num_episodes=3')
+    command(native_run, tmp_path / 'again.npz', '--num_episodes=3')
     assert capsys.readouterr().out.splitlines()[:3] == episodes
 
 
-def test_steps_follow_from_each_other(run, tmp_path):
+def test_steps_follow_from_each_other(native_run, tmp_path):
     """As by the policy, loaded, in the environment of Gymnasium."""
-    played = record.record(run, tmp_path / 'demos.npz', 1)
-    policy = agents.load(run)
+    played = record.record(native_run, tmp_path / 'demos.npz', 1)
+    policy = agents.load(native_run)
     env = gym.make('Pendulum-v1')
     env.reset()
     cos, sin, speed = played.observ[0]
@@ -98,15 +94,15 @@ def test_steps_follow_from_each_other(run, tmp_path):
         np.testing.assert_allclose(reward, played.reward[step], atol=1e-3)
 
 
-def test_actions_are_sampled_where_asked_for(run, tmp_path):
+def test_actions_are_sampled_where_asked_for(native_run, tmp_path):
     ways = [
-        record.record(run, tmp_path / 'demos.npz', 1, deterministic=way)
+        record.record(native_run, tmp_path / 'demos.npz', 1, deterministic=way)
         for way in (True, False)
     ]
     assert np.abs(ways[0].action - ways[1].action).max() > 0.1
 
 
-def test_what_is_counted_is_recorded_and_filmed(tmp_path, capsys):
+def test_what_is_counted_is_recorded_and_filmed(tmp_path, capsys, eagerly):
     config = small(configs.debug(), env=Count, batch_size=32, max_length=4)
     run = train(config, tmp_path / 'run')
     file = tmp_path / 'demos.npz'
@@ -133,8 +129,8 @@ def stored_rewards(file):
         (['--outfile=/nowhere/demos.npz'], 'There is no directory /nowhere'),
     ],
 )
-def test_mistake_is_one_line(run, tmp_path, capsys, arguments, message):
-    assert command(run, tmp_path / 'demos.npz', *arguments) == 1
+def test_mistake_is_one_line(native_run, tmp_path, capsys, arguments, message):
+    assert command(native_run, tmp_path / 'demos.npz', *arguments) == 1
     said = capsys.readouterr()
     assert said.err.startswith('error: ') and message in said.err
     assert said.err.count('\n') == 1
@@ -148,9 +144,11 @@ def test_imitating_nothing_is_refused(define):
 
 
 @pytest.mark.parametrize('form', ['airl', 'behaviour_cloning'])
-def test_recorded_run_is_imitated_resumed_and_loaded(run, tmp_path, form):
+def test_recorded_run_is_imitated_resumed_and_loaded(
+    native_run, tmp_path, eagerly, form
+):
     file = tmp_path / 'demos.npz'
-    record.record(run, file, 2)
+    record.record(native_run, file, 2)
     base = (
         configs.behaviour_cloning()
         if form == 'behaviour_cloning'
@@ -161,7 +159,10 @@ def test_recorded_run_is_imitated_resumed_and_loaded(run, tmp_path, form):
         env='native:Pendulum-v1',
         max_length=20,
         demonstrations=str(file),
+        eval_episodes=2,
+        discriminator_steps=2,
         discriminator_batch=16,
+        clone_steps=5,
         clone_batch_size=16,
     )
     logdir = train(config, tmp_path / 'run')

@@ -208,24 +208,34 @@ sys.exit(sweep.main(
 
 
 CONFIG = """
-import pathlib, time
+import pathlib, sys, time
 import gymnasium as gym
 from agents import configs
 
-SLOW = pathlib.Path(__file__).with_name('slow')
+if sys.argv[0].endswith('train.py'):  # A trial, which nothing is compiled for.
+    import tensorflow
+    tensorflow.config.run_functions_eagerly(True)
 
-class Slow(gym.Wrapper):
+WAIT = pathlib.Path(__file__).with_name('wait')
+
+class Waiting(gym.Wrapper):
+    count = 0
+
     def step(self, action):
-        time.sleep(0.005 * SLOW.exists())
+        self.count += 1
+        while self.count > 60 and WAIT.exists():
+            time.sleep(0.01)
         return super().step(action)
 
 def make(works):
     if not works:
         raise ArithmeticError('It broke.')
-    return Slow(gym.make('CartPole-v1'))
+    return Waiting(gym.make('CartPole-v1'))
 
 def mine():
-    return configs.debug().copy(env=make, update_epochs=1, eval_every=400)
+    return configs.debug().copy(
+        env=make, max_length=10, update_epochs=1, steps=400, eval_every=200
+    )
 """
 
 
@@ -235,9 +245,10 @@ def rows(run):
 
 def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
     (tmp_path / 'mine.py').write_text(CONFIG)
-    (tmp_path / 'slow').touch()
+    # The second rollout of 50 steps waits until that is removed.
+    (tmp_path / 'wait').touch()
     command = [sys.executable, '-m', 'agents.scripts.sweep', '--jobs=1']
-    command += ['--config=mine.py:mine', '--set=steps=1600', '--name=x']
+    command += ['--config=mine.py:mine', '--name=x']
     command += ['--grid', 'env_kwargs={works: true},{works: false}']
     directory = tmp_path / 'logdir' / 'x'
     run = directory / '000-env_kwargs=works_true-seed=0'
@@ -249,8 +260,8 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
         process.send_signal(signal.SIGINT)
         output, problems = process.communicate(timeout=60)
     assert (process.returncode, problems) == (130, ''), output
-    assert rows(run)[-1].step < 1600
-    (tmp_path / 'slow').unlink()
+    assert rows(run)[-1].step == 200
+    (tmp_path / 'wait').unlink()
     result = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True
     )
@@ -259,7 +270,7 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
     log = (directory / 'logs' / f'{run.name}.out').read_text()
     assert re.search(r'resumed', log)
     steps = [row.step for row in rows(run)]
-    assert steps == sorted(steps) and steps[-1] == 1600
+    assert steps == sorted(steps) and steps[-1] == 400
     finished, failed = trials.load(directory)
     assert (finished.state, failed.state) == ('finished', 'failed')
     assert 'It broke.' in failed.reason

@@ -17,7 +17,7 @@ from agents.tools.runs import checkpoints
 
 TRAIN = [sys.executable, '-m', 'agents.scripts.train']
 
-# A run that takes long, once it has begun.
+# A run that takes long, once it has begun; the fixture `long` begins sooner.
 LONG = ['--config=debug', '--timestamp=now', '--set=steps=1e7']
 COMPILED = '           compiled'
 
@@ -48,11 +48,20 @@ def make(**settings):
         env=Hostile, env_kwargs=settings, steps=10_000_000
     )
 
+def eagerly(config):
+    # The same program in the end, without the seconds of compiling it.
+    import tensorflow
+    tensorflow.config.run_functions_eagerly(True)
+    return config
+
+def long():
+    return eagerly(configs.debug().copy(steps=10_000_000, eval_every=200))
+
 def raising():
-    return make(raise_at=120)
+    return eagerly(make(raise_at=120))
 
 def hanging():
-    return make(hang_at_close=True)
+    return eagerly(make(hang_at_close=True))
 
 class Slow(gym.Wrapper):
     def __init__(self):
@@ -70,8 +79,8 @@ def evaluated():
 
 def thorough():
     return make().copy(
-        update_every=512, batch_size=64, update_epochs=600,
-        policy_layers=[256, 256], eval_every=1_000_000,
+        update_every=512, batch_size=64, update_epochs=400,
+        policy_layers=[256, 256], value_layers=[4], eval_every=1_000_000,
     )
 """
 
@@ -90,6 +99,12 @@ def configs_file(tmp_path):
     file = tmp_path / 'experiments.py'
     file.write_text(CONFIGS)
     return file
+
+
+@pytest.fixture
+def long(configs_file):
+    """The options of a run that takes long, and begins soon."""
+    return [f'--config={configs_file}:long', '--timestamp=now']
 
 
 @pytest.fixture
@@ -158,6 +173,7 @@ def test_completed_run_prints_our_lines_only(debug_run):
         rf'eval \d+\.\d+  {count}',
         r'train      step 2,000 \(100%\)  train \d+\.\d+  '
         rf'eval \d+\.\d+  {count}',
+        r'best       score [\d.]+ at step [\d,]+; --checkpoint=best takes it',
         'done       see tensorboard --logdir logdir/now-debug',
     ]
     lines = debug_run.output.splitlines()
@@ -179,30 +195,32 @@ def test_completed_run_left_no_stray_files(debug_run):
     assert whole_checkpoints(debug_run.directory) == [1000, 2000]
 
 
-def test_ctrl_c_saves_and_can_be_resumed(start, home, checkpoint, eagerly):
-    process, workers = start(COMPILED, *LONG)
+def test_ctrl_c_saves_and_can_be_resumed(
+    start, home, long, checkpoint, eagerly
+):
+    process, workers = start(COMPILED, *long)
     process.send_signal(signal.SIGINT)
     output, problems = finish(process, workers)
     assert (process.returncode, problems) == (130, '')
     lines = [line for line in output.splitlines() if line]
     assert 'SIGINT: saving; once more to exit at once.' in lines
     assert lines[-1] == (
-        'stopped    logdir/now-debug is saved; --name=now-debug goes on'
+        'stopped    logdir/now-long is saved; --name=now-long goes on'
     )
-    directory = home / 'logdir' / 'now-debug'
+    directory = home / 'logdir' / 'now-long'
     *_, stopped = whole_checkpoints(directory)
     assert stopped and stopped % 200 == 0
     assert [path.name for path in home.iterdir()] == ['logdir']
 
-    end = (stopped // 1000 + 1) * 1000
-    assert main([*LONG, f'--set=steps={end}', '--noenv_processes']) == 0
+    end = stopped + 200
+    assert main([*long, f'--set=steps={end}', '--noenv_processes']) == 0
     assert whole_checkpoints(directory)[-1] == end
     assert checkpoint(directory)['algo/collector/rollouts'] == end // 200
 
 
-def test_ctrl_c_where_saving_fails(start, home):
-    process, workers = start(COMPILED, *LONG)
-    directory = home / 'logdir' / 'now-debug'
+def test_ctrl_c_where_saving_fails(start, home, long):
+    process, workers = start(COMPILED, *long)
+    directory = home / 'logdir' / 'now-long'
     while not [*(directory / utility.CHECKPOINTS).glob('[0-9]*')]:
         time.sleep(0.01)
     (directory / utility.CHECKPOINTS).rename(home / 'aside')
@@ -278,9 +296,9 @@ def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
     process, workers = start(
         COMPILED,
         f'--config={configs_file}:thorough',
-        *('--timestamp=now', '--set', 'update_epochs=2000'),
+        *('--timestamp=now', '--set', 'update_epochs=600'),
     )
-    time.sleep(1)
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     for line in process.stdout:
         if 'finishing the update' in line:
@@ -301,13 +319,13 @@ def test_second_ctrl_c_before_anything_was_learnt(start, home, configs_file):
     assert not list((home / 'logdir').glob('*'))
 
 
-def test_ctrl_c_after_the_end_leaves_no_traceback(start, home):
-    process, _ = start('done', '--config=debug', '--timestamp=now')
+def test_ctrl_c_after_the_end_leaves_no_traceback(start, home, long):
+    process, _ = start('done', *long, '--set=steps=400')
     process.send_signal(signal.SIGINT)
     output, problems = process.communicate(timeout=20)
     assert (output, problems) == ('', '')
     assert process.returncode in (0, -signal.SIGINT)
-    assert whole_checkpoints(home / 'logdir' / 'now-debug') == [1000, 2000]
+    assert whole_checkpoints(home / 'logdir' / 'now-long') == [200, 400]
 
 
 def test_second_ctrl_c_exits_at_once(start, configs_file):
@@ -344,8 +362,8 @@ def test_environment_that_raises_in_a_worker(start, home, configs_file):
     assert whole_checkpoints(directory)[-1] == 2 * 50 * 4
 
 
-def test_killed_worker_is_named(start, home):
-    process, workers = start(COMPILED, *LONG)
+def test_killed_worker_is_named(start, home, long):
+    process, workers = start(COMPILED, *long)
     # Those of the training were started first.
     victim = min(workers, key=lambda worker: worker.pid)
     victim.kill()
@@ -356,11 +374,11 @@ def test_killed_worker_is_named(start, home):
         r'environment \d was at work\.\n',
         problems,
     )
-    assert whole_checkpoints(home / 'logdir' / 'now-debug')[-1] >= 200
+    assert whole_checkpoints(home / 'logdir' / 'now-long')[-1] >= 200
 
 
-def test_killed_worker_is_started_anew_if_asked_for(start, home):
-    process, workers = start(COMPILED, *LONG, '--set=worker_restarts=3')
+def test_killed_worker_is_started_anew_if_asked_for(start, home, long):
+    process, workers = start(COMPILED, *long, '--set=worker_restarts=3')
     victim = min(workers, key=lambda worker: worker.pid)
     victim.kill()
     told = next(line for line in process.stdout if 'anew' in line)
@@ -374,7 +392,7 @@ def test_killed_worker_is_started_anew_if_asked_for(start, home):
     process.send_signal(signal.SIGINT)
     _, problems = finish(process, workers)
     assert (process.returncode, problems) == (130, '')
-    assert whole_checkpoints(home / 'logdir' / 'now-debug')
+    assert whole_checkpoints(home / 'logdir' / 'now-long')
 
 
 @pytest.fixture
@@ -494,7 +512,7 @@ def test_help_has_examples_that_can_be_parsed(capsys):
     output = capsys.readouterr().out
     assert 'agents train --config=pendulum\n' in output
     examples = re.findall('^  agents train (.*?)(?:#.*)?$', output, re.M)
-    assert len(examples) == 5
+    assert len(examples) == 6
     for example in examples:
         assert train._parse(shlex.split(example))
 

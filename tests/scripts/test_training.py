@@ -641,7 +641,8 @@ def test_status_is_told(tiny, tmp_path):
     assert told[5] == 'eval tracing and compiling'
     assert told[6].startswith('train step 20 (50%)  ')
     assert told[7].startswith('train step 40 (100%)  train ')
-    assert len(told) == 8
+    assert told[8].startswith('best score ')
+    assert len(told) == 9
 
 
 def test_complete_run_is_told_how_to_go_on(tiny, tmp_path):

@@ -8,10 +8,10 @@ from agents.tools import estimates
 
 def naive_interval(strata, statistic, draws, seed):
     """One draw after another, as a stratified bootstrap is described."""
-    random = np.random.default_rng(seed)
+    randoms = np.random.default_rng(seed).spawn(len(strata))
     chosen = [
         random.integers(each.shape[1], size=(draws, each.shape[1]))
-        for each in strata
+        for each, random in zip(strata, randoms, strict=True)
     ]
     found = []
     for draw in range(draws):
@@ -60,7 +60,7 @@ def test_interval_is_that_of_a_naive_bootstrap(name, monkeypatch):
     expected = naive_interval(strata, statistic, 50, 3)
     found = estimates.interval(strata, statistic, draws=50, seed=3)
     np.testing.assert_allclose(found, expected)
-    monkeypatch.setattr(estimates, 'AT_ONCE', 1)  # One point after another.
+    monkeypatch.setattr(estimates, 'AT_ONCE', 1)  # One draw after another.
     again = estimates.interval(strata, statistic, draws=50, seed=3)
     np.testing.assert_allclose(again, expected)
 

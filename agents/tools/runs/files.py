@@ -60,6 +60,17 @@ def replacing(path: pathlib.Path) -> Iterator[BinaryIO]:
             new.unlink()
 
 
+def place(path: str | pathlib.Path) -> pathlib.Path:
+    """Where a file is going to be written, for what takes long before it is.
+
+    Absolute, as environments may change the working directory meanwhile.
+    """
+    file = pathlib.Path(path).absolute()
+    if not file.parent.is_dir():
+        raise errors.ConfigError(f'There is no directory {file.parent}.')
+    return file
+
+
 def write(path: pathlib.Path, contents: bytes) -> None:
     """Write a file, completely or not at all."""
     with replacing(path) as file:

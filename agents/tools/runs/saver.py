@@ -52,6 +52,13 @@ class Saver:
         place: Name of the variable that tells where the loop is. A checkpoint
             from within an evaluation has the same number of training steps as
             that after it, by which it is replaced.
+        of_agents: Along which axes the agents are, of the variables that have
+            some, by name. Those of a checkpoint with another number of agents
+            are not restored.
+
+    Attributes:
+        anew: The variables that were not restored for that, and how many
+            agents each had.
     """
 
     def __init__(

@@ -147,17 +147,23 @@ def test_interrupt_at_any_moment_is_heard(capfd):
         raise KeyboardInterrupt
 
     count(tf.constant(3))  # Compiles it.
-    before = signal.signal(signal.SIGALRM, interrupt)
+    before, heard = signal.signal(signal.SIGALRM, interrupt), 0
     try:
         for number in range(100):
             call.error = None
-            signal.setitimer(signal.ITIMER_REAL, 0.02 + number * 1.3e-5)
-            with pytest.raises(tf.errors.OpError, match='KeyboardInterrupt'):
-                count(tf.constant(2**30))
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.02 + number * 1.3e-5)
+                message = 'KeyboardInterrupt'
+                with pytest.raises(tf.errors.OpError, match=message):
+                    count(tf.constant(2**30))
+            except KeyboardInterrupt:
+                continue  # It came before the program, on a busy machine.
             assert isinstance(call.error, KeyboardInterrupt)
+            heard += 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    assert heard
     assert capfd.readouterr().err == ''
 
 
