@@ -32,7 +32,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if state is not None:
                 answer['state'] = state.tolist()
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            code, answer = 400, {'error': str(error)}
+            code, answer = 400, {'error': f'{type(error).__name__}: {error}'}
         self.send_response(code)
         self.send_header('Content-Type', 'application/json')
         self.end_headers()

@@ -188,7 +188,7 @@ def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
     if report.repeated:
         yield 'seed', _describe_repeating(report)
     if report.steps:
-        yield 'video', _describe_video(report)
+        yield 'video', _describe_video(report, config)
     for text in report.warnings:
         yield 'warning', text
     yield from _list_breaches(report)
@@ -357,8 +357,14 @@ def _describe_repeating(report: Report) -> str:
     return text
 
 
-def _describe_video(report: Report) -> str:
+def _describe_video(report: Report, config: AttrDict) -> str:
     modes = ', '.join(map(str, report.render_modes))
+    if not env_setup.takes_render_mode(config.env):
+        name = env_setup.name_of(config.env)
+        return (
+            f'render modes {modes or "none"}, but {name} takes no argument '
+            'render_mode, which videos need: add render_mode=None'
+        )
     if 'rgb_array' in report.render_modes:
         return f'render modes {modes}'
     return f"render modes {modes or 'none'}; videos need 'rgb_array'"

@@ -42,6 +42,9 @@ SIZES = {
 # was learnt depends on it.
 CALLBACKS = 'callbacks'
 
+# How much of the names of other runs is told where one is not found.
+MOST_CHARACTERS = 200
+
 # Limit for files that may come from strangers.
 MAX_BYTES = 50_000
 
@@ -79,8 +82,8 @@ def load_config(directory: pathlib.Path) -> AttrDict:
     path = pathlib.Path(directory) / CONFIG_FILE
     if not os.path.lexists(path):
         raise errors.ConfigError(
-            f'There is no {path}. Expected the directory of a run, which is '
-            'named <timestamp>-<config>.'
+            f'There is no {path}. Expected the directory of a run'
+            f'{_suggest_run(path.parent)}'
         )
     try:
         text = files.read(path, MAX_BYTES).decode()
@@ -90,6 +93,15 @@ def load_config(directory: pathlib.Path) -> AttrDict:
     if not isinstance(values, dict):
         raise errors.ConfigError(f'{path} does not hold settings.')
     return AttrDict(values)
+
+
+def _suggest_run(directory: pathlib.Path) -> str:
+    """End a sentence with the runs that are in or beside what is none."""
+    place = directory if directory.is_dir() else directory.parent
+    names = sorted(path.parent.name for path in place.glob(f'*/{CONFIG_FILE}'))
+    near = errors.nearest(directory.name, names)
+    listed = errors.shorten(', '.join(names), MOST_CHARACTERS)
+    return f'{near} In {place} there is {listed}.' if names else near
 
 
 def restore_config(

@@ -198,6 +198,20 @@ def duration(seconds: float) -> str:
     )
 
 
+def score(value: float, beside: float | None = None) -> str:
+    """A score in three digits or more: some are thousands, some below one.
+
+    Args:
+        value: The score, or the deviation of one.
+        beside: A number that it is shown with, to have as many decimals.
+    """
+    size = abs(value if beside is None else beside)
+    if size >= 1e6:
+        return f'{value:.4g}'
+    decimals = 3 if size < 1 else 2 if size < 10 else 1
+    return f'{value:,.{decimals}f}'
+
+
 def process_start() -> float:
     """When this process was started, by `time.perf_counter`."""
     try:

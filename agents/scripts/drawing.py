@@ -257,7 +257,8 @@ def _name_ends(
     for line, height in zip(lines, _spread(heights, 0.075), strict=True):
         color, _ = _look(line, colors)
         end = line.places[-1] / scale, line.values[-1]
-        # From the end of the line to its name, which may be elsewhere.
+        # From the end of the line to its name, which may be elsewhere; dotted,
+        # as nothing was measured there.
         axes.annotate(
             '',
             end,
@@ -269,6 +270,7 @@ def _name_ends(
                 'color': color,
                 'alpha': 0.6,
                 'linewidth': 1,
+                'linestyle': ':',
                 'shrinkA': 0,
                 'shrinkB': 0,
             },

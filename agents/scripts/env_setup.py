@@ -382,21 +382,26 @@ def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
 
 def _require_rendering(env: Any) -> None:
     """Refuse a function of the user's that cannot be asked for frames."""
+    if not takes_render_mode(env):
+        raise errors.EnvError(
+            f'{name_of(env)} takes no argument render_mode, by which '
+            'environments are asked for frames, so there is no video. Add '
+            'render_mode=None to its arguments and pass it on to the '
+            'environment, whose render() returns frames if it is "rgb_array".'
+        )
+
+
+def takes_render_mode(env: Any) -> bool:
+    """Whether a function of the user's may be asked for frames, or an Id."""
     if not callable(env):
-        return
-    with contextlib.suppress(TypeError, ValueError):  # It may not tell.
+        return True
+    try:
         parameters = inspect.signature(env).parameters
-        keywords = inspect.Parameter.VAR_KEYWORD
-        if 'render_mode' not in parameters and not any(
-            parameter.kind == keywords for parameter in parameters.values()
-        ):
-            raise errors.EnvError(
-                f'{name_of(env)} takes no argument render_mode, by which '
-                'environments are asked for frames, so there is no video. Add '
-                'render_mode=None to its arguments and pass it on to the '
-                'environment, whose render() returns frames if it is '
-                '"rgb_array".'
-            )
+    except (TypeError, ValueError):  # It does not tell.
+        return True
+    keywords = inspect.Parameter.VAR_KEYWORD
+    kinds = [parameter.kind for parameter in parameters.values()]
+    return 'render_mode' in parameters or keywords in kinds
 
 
 def name_of(env: Any) -> str:

@@ -10,7 +10,7 @@ import json
 import math
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 if __name__ == '__main__':  # Before what takes long to import.
@@ -139,11 +139,11 @@ class Evaluation:
         return '{\n' + ',\n'.join(lines) + '\n}'
 
     def __repr__(self) -> str:
-        low, high = self.interval
+        mean, std, low, high = self._format(self.mean, self.std, *self.interval)
         return (
             f'<Evaluation of {self.episodes} episodes of {self.env}: score '
-            f'{self.mean:.1f} ± {self.std:.1f}, mean in [{low:.1f}, '
-            f'{high:.1f}], length {self.mean_length:.1f}>'
+            f'{mean} ± {std}, mean in [{low}, {high}], length '
+            f'{self.mean_length:.1f}>'
         )
 
     def __str__(self) -> str:
@@ -158,8 +158,8 @@ class Evaluation:
                 f'{mode} actions, seed {self.seed}',
                 '',
                 ' ' * 8 + ''.join(f'{head:>10}' for head in heads),
-                f'{"score":<8}{_format_row(self.scores)}',
-                f'{"length":<8}{_format_row(self.lengths)}',
+                f'{"score":<8}{_format_row(self.scores, console.score)}',
+                f'{"length":<8}{_format_row(self.lengths, _format_length)}',
                 '',
                 f'mean score  {self._describe_mean()}',
             ]
@@ -168,12 +168,18 @@ class Evaluation:
     def _describe_mean(self) -> str:
         """The mean and how sure it is."""
         if self.episodes == 1:
-            return f'{self.mean:,.1f}'
-        low, high = self.interval
-        return (
-            f'{self.mean:,.1f} ± {self.standard_error:,.1f}, '
-            f'{estimates.CONFIDENCE:.0%} interval {low:,.1f} to {high:,.1f}'
+            return console.score(self.mean)
+        mean, error, low, high = self._format(
+            self.mean, self.standard_error, *self.interval
         )
+        return (
+            f'{mean} ± {error}, {estimates.CONFIDENCE:.0%} interval {low} to '
+            f'{high}'
+        )
+
+    def _format(self, *numbers: float) -> Iterator[str]:
+        """Scores with as many decimals as their mean has."""
+        return (console.score(each, self.mean) for each in numbers)
 
 
 def evaluate(
@@ -262,9 +268,19 @@ def _play(
     return scores, lengths
 
 
-def _format_row(numbers: Sequence[float]) -> str:
+def _format_row(
+    numbers: Sequence[float], show: Callable[[float, float], str]
+) -> str:
     functions = np.mean, np.std, np.min, np.median, np.max
-    return ''.join(f'{function(numbers):>10,.1f}' for function in functions)
+    largest = float(np.max(np.abs(numbers)))
+    return ''.join(
+        f'{show(float(function(numbers)), largest):>10}'
+        for function in functions
+    )
+
+
+def _format_length(length: float, _: float) -> str:
+    return f'{length:,.1f}'
 
 
 def _without_nan(value: Any) -> Any:

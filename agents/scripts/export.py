@@ -9,7 +9,6 @@ the normalizer, the memory, masks and bounds of actions are part of it, see
 
 import argparse
 import pathlib
-import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +25,7 @@ from agents.scripts import (
     experiments,
     interrupts,
     options,
+    plain_yaml,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -148,7 +148,7 @@ def _about(logdir: pathlib.Path, checkpoint: int | None) -> dict[str, Any]:
     return {
         'agents': agents.__version__,
         'tensorflow': tf.__version__,
-        'environment': re.sub('^<function (.*)>$', r'\1', env),
+        'environment': plain_yaml.bare_name(env),
         'checkpoint': checkpoint,
     }
 
@@ -182,7 +182,7 @@ def _tell(exported: Exported) -> None:
     more = f' with {beside[0]}' if beside else ''
     shown.say(
         'policy',
-        f'of {about["environment"]} at step {about["checkpoint"]} '
+        f'of {about["environment"]} at step {about["checkpoint"]:,} '
         f'as {path}{more}',
     )
     if found := exported.comparison:

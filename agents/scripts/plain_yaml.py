@@ -7,6 +7,7 @@ are refused, and so is what is deep or large.
 
 import io
 import numbers
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -86,6 +87,11 @@ def simplify(value: Any) -> Any:
     raise errors.ConfigError(
         f'A setting has to be a plain value or a function, not {value!r}.'
     )
+
+
+def bare_name(text: str) -> str:
+    """A text of `simplify` without the brackets around a function."""
+    return re.sub('^<function (.*)>$', r'\1', text)
 
 
 def names_function(value: Any) -> bool:

@@ -114,7 +114,7 @@ def describe_network(
     """Say in a few lines what observations go through to become actions."""
     if callable(config.network):
         name = getattr(config.network, '__name__', repr(config.network))
-        return [f'{name}, a function that is none of ours']
+        return [f'{name}, a function of yours']
     visible = choices.visible_space(observ_space, action_space)
     shared = encodings.shares_encoder(visible, config)
     policy, value = (

@@ -24,6 +24,7 @@ from agents.scripts import (
     drawing,
     interrupts,
     options,
+    plain_yaml,
     run_groups,
 )
 from agents.scripts.run_groups import Group
@@ -358,7 +359,7 @@ def _common_title(groups: Sequence[Group]) -> str:
         return configs.pop()
     # Files of strangers may hold lists.
     envs = {str(r.settings.get('env')) for each in groups for r in each.runs}
-    return envs.pop() if len(envs) == 1 else ''
+    return plain_yaml.bare_name(envs.pop()) if len(envs) == 1 else ''
 
 
 def _explain(
@@ -398,20 +399,19 @@ def _what_runs_are(groups: Sequence[Group]) -> str:
 def _format_row(row: Summary) -> tuple[str, ...]:
     interval = ''
     if not math.isnan(row.low):
-        interval = f'{_format(row.low)} to {_format(row.high)}'
+        low, high = (
+            console.score(end, row.score) for end in (row.low, row.high)
+        )
+        interval = f'{low} to {high}'
     return (
         row.group,
         str(row.runs),
-        _format(row.score),
+        console.score(row.score),
         interval,
-        _format(row.best),
+        console.score(row.best),
         f'{row.steps:,}',
         console.duration(row.seconds),
     )
-
-
-def _format(score: float) -> str:
-    return f'{score:,.1f}' if abs(score) < 1e6 else f'{score:.4g}'
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

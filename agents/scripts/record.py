@@ -129,10 +129,12 @@ def _tell(
     """Print what was played and where it is."""
     pairs = zip(played.scores, played.lengths, strict=True)
     for number, (score, length) in enumerate(pairs):
-        terminal.print(f'episode {number}  score {score:.1f}  steps {length}')
+        told = f'score {console.score(score)}  steps {length}'
+        terminal.print(f'episode {number}  {told}')
     scores = np.array(played.scores)
     mean, std = scores.mean(), scores.std()
-    terminal.print(f'{outfile}  score {mean:.1f} ± {std:.1f}')
+    told = f'{console.score(mean)} ± {console.score(std, mean)}'
+    terminal.print(f'{outfile}  score {told}')
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -140,12 +140,12 @@ class Status:
             self._evaluated = report.score
             self.best = max(report.score, self.best, key=_rank)
             nothing = math.isnan(self._trained)  # No episode has ended yet.
-            trained = '-' if nothing else f'{self._trained:.1f}'
+            trained = '-' if nothing else console.score(self._trained)
             rate = f'{self._rate:,.0f} steps/s' if self._rate > 0 else ''
             self.say(
                 'train',
                 f'{self._position(report.step)}  train {trained}  '
-                f'eval {report.score:.1f}  {rate}'.rstrip(),
+                f'eval {console.score(report.score)}  {rate}'.rstrip(),
             )
 
     def _view(self) -> View:
@@ -178,7 +178,7 @@ class Status:
             ('best', self.best),
         ):
             if not math.isnan(score):  # Until an episode has ended.
-                yield f'{name} {score:.1f}'
+                yield f'{name} {console.score(score)}'
         if self._rate > 0:
             yield f'{self._rate:,.0f} steps/s'
         if self._shares:

@@ -341,7 +341,7 @@ class _Work:
             told = 'no episode of an evaluation has ended'
             if curve is not None:
                 took = console.duration(curve.seconds[-1])
-                told = f'score {curve.scores[-1]:,.1f} after {took}'
+                told = f'score {console.score(curve.scores[-1])} after {took}'
             self._say.say('finished', f'{label}: {told}')
         elif trial.state == trials.FAILED:
             self._say.say('failed', f'{label}: {trial.reason}')

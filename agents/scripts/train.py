@@ -85,7 +85,8 @@ def _train_as_asked(
             if not signals.agreed:
                 late = isinstance(error, errors.ElsewhereError)
                 ranks.wait_for_turn(late)
-            code = _end(error, directory, name, terminal, signals)
+            again = _resuming(given, directory) if directory else None
+            code = _end(error, directory, name, again, terminal, signals)
             return code, not signals.agreed
     name = chosen_run.as_given(given, directory)
     terminal.say('done', f'see tensorboard --logdir {name}')
@@ -96,6 +97,7 @@ def _end(
     error: BaseException,
     directory: pathlib.Path | None,
     name: pathlib.Path | None,
+    again: str | None,
     terminal: console.Console,
     signals: interrupts.Interrupts,
 ) -> int:
@@ -105,6 +107,7 @@ def _end(
         error: What ended it.
         directory: Directory of the run, if there is one already.
         name: How the user calls it.
+        again: The options that let it go on.
         terminal: Where to tell.
         signals: The signal that ended it, if one did.
     """
@@ -121,12 +124,23 @@ def _end(
         console.complain(str(error))
         saved = f'{name} has a checkpoint of step {step or 0:,}'
     if directory and step is not None:
-        terminal.say('stopped', f'{saved}; --name={directory.name} goes on')
+        terminal.say('stopped', f'{saved}; {again} goes on')
     elif not mistake:
         terminal.say('stopped', 'before anything was learnt')
     if mistake:
         return 1
     return 128 + (signals.signal or signal.SIGINT)
+
+
+def _resuming(given: argparse.Namespace, directory: pathlib.Path) -> str:
+    """The options by which a run goes on, which keeps no functions of files."""
+    options = {'config': given.config, 'env': given.env}
+    again = [
+        f'--{option}={value}'
+        for option, value in options.items()
+        if value and '.py:' in value
+    ]
+    return ' '.join([*again, f'--name={directory.name}'])
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

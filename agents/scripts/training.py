@@ -452,7 +452,7 @@ def _tell_best(saver: Any, status: Status) -> None:
     if best:
         status.say(
             'best',
-            f'score {best.score:.1f} at step {best.step:,}; '
+            f'score {console.score(best.score)} at step {best.step:,}; '
             '--checkpoint=best takes it',
         )
 
@@ -543,13 +543,22 @@ def _require_same_spaces(
         ('observations', 'actions'), found, learnt, strict=True
     ):
         if new != old:
-            masks = [choices.has_mask(*pair) for pair in (found, learnt)]
-            setting = 'env' if masks[0] == masks[1] else 'action_masks'
+            masks = _differ_by_masks(found, learnt)
+            setting = 'action_masks' if masks else 'env'
             raise errors.ConfigError(
                 f'The environment has {kind} of {new}, where {logdir} has '
                 f'learnt with {old}. Leave {setting} as it was, or '
                 f'{otherwise}.'
             )
+
+
+def _differ_by_masks(*both: tuple[Any, Any]) -> bool:
+    """Whether a mask is all that observations and actions differ by."""
+    masked = [
+        choices.observed_space(*pair) if choices.may_be_told(*pair) else pair[0]
+        for pair in both
+    ]
+    return masked[0] == masked[1] and both[0][1] == both[1][1]
 
 
 def _find_place(loop: 'Loop', restored: int, phases: plan.Plan) -> None:

@@ -49,8 +49,9 @@ def refuse(
     """
     if plain_yaml.names_function(value):
         cure = (
-            'Give the config that defines it, as --config=file.py:function, or '
-            'the environment, as --env=file.py:function.'
+            'Give the config that defines it, as --config=file.py:function '
+            '(config= in Python), or the environment, as '
+            '--env=file.py:function.'
         )
     else:
         cure = _advise(key, value)

@@ -100,7 +100,7 @@ def visualize(
             batch_env, policy, outdir, num_episodes, signals
         ):
             made.append(shown / file.name)
-            say.print(f'{made[-1]}  score {score:.1f}')
+            say.print(f'{made[-1]}  score {console.score(score)}')
     return made
 
 

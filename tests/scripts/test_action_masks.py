@@ -172,6 +172,13 @@ def test_run_with_masks_does_not_go_on_without(run):
         next(agents.train(settings, run[0], env_processes=False))
 
 
+def test_masks_are_not_blamed_for_other_observations(run):
+    settings = config(env='CartPole-v1')
+    message = 'has learnt with Dict.* Leave env as it was'
+    with pytest.raises(errors.ConfigError, match=message):
+        next(agents.train(settings, run[0], env_processes=False))
+
+
 @pytest.fixture
 def start():
     """A function that starts a batch as a config says, which is closed."""

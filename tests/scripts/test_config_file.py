@@ -276,3 +276,19 @@ def test_settings_that_a_run_can_change_are_not_refused(tmp_path, config):
         ),
         tmp_path,
     )  # fmt: skip
+
+
+def test_other_runs_are_told_where_there_is_none(tmp_path):
+    for name in ('robot', 'arm'):
+        (tmp_path / name).mkdir()
+        config_file.save_config(configs.debug(), tmp_path / name)
+    listed = f'In {tmp_path} there is arm, robot.'
+    expected = {
+        tmp_path: f'directory of a run. {listed}',
+        tmp_path / 'robbot': f"run; did you mean 'robot'? {listed}",
+        tmp_path / 'robot' / 'x': 'Expected the directory of a run.',
+    }
+    for directory, end in expected.items():
+        with pytest.raises(errors.ConfigError) as info:
+            config_file.load_config(directory)
+        assert str(info.value).endswith(end)

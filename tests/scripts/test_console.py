@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import math
 import os
 import pty
 import re
@@ -311,3 +312,24 @@ def test_terminal_without_our_signs_shows_others():
     environ = {**os.environ, 'PYTHONIOENCODING': 'ascii'}
     output, problems = run(code, env=environ).communicate()
     assert (output, problems) == (b'plan       4 ? 50 ? 200\n', b'')
+
+
+@pytest.mark.parametrize(
+    ('value', 'text'),
+    [
+        (-0.0371, '-0.037'),
+        (0.714, '0.714'),
+        (-9.876, '-9.88'),
+        (21.43, '21.4'),
+        (-1004.46, '-1,004.5'),
+        (12_345_678, '1.235e+07'),
+        (math.nan, 'nan'),
+    ],
+)
+def test_scores_below_one_are_told_apart(value, text):
+    assert console.score(value) == text
+
+
+def test_deviation_has_as_many_decimals_as_its_score():
+    assert console.score(0.0371, 500) == '0.0'
+    assert console.score(0.0371, 0.5) == '0.037'

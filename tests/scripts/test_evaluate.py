@@ -130,7 +130,7 @@ def test_interval_is_that_of_the_mean():
     alone = evaluate.Evaluation('run', 1, 'env', 0, True, (3.0,), (1,))
     assert math.isnan(alone.standard_error)
     assert json.loads(alone.to_json())['standard_error'] is None
-    assert str(alone).endswith('mean score  3.0')
+    assert str(alone).endswith('mean score  3.00')
 
 
 def test_command_prints_a_table_and_json(native_run, tmp_path, capsys):

@@ -160,7 +160,7 @@ def test_served_over_http(run, tmp_path):
         status, answer = post(port, {'observ': 1, 'mask': [1] * 7})
         assert (status, answer['error']) == (
             400,
-            '[[1]] is not within the space.',
+            'ValueError: [[1]] is not within the space.',
         )
     finally:
         server.kill()

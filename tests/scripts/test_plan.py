@@ -119,3 +119,12 @@ def test_description_has_all_numbers():
         '10 agents × 500 steps → update of 5,000 rows; 200 updates = '
         '1,000,000 steps; evaluation of 7 episodes every 100,000'
     )
+
+
+def test_network_of_the_user_is_told_as_theirs():
+    def mine(observ_space, action_space, config):
+        raise AssertionError('It is not made for that.')
+
+    config = configs.ppo(network=mine)
+    told = plan.describe_network(None, None, config)
+    assert told == ['mine, a function of yours']

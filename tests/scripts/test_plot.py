@@ -35,6 +35,10 @@ def run(tmp_path):
     return make
 
 
+class Shelves:
+    """An environment by name."""
+
+
 def pixels(file, color, tolerance=1.5):
     """How many pixels of a picture have a color."""
     image = pyplot.imread(file)[..., :3] * 255
@@ -215,7 +219,7 @@ def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
     assert re.split('  +', head) == list(plot.HEAD)
     assert row.split() == [
         *['cart', '2', '-1,234.5', '-1,234.5', 'to', '-1,234.5'],
-        *['1.0', '20', '0:02'],
+        *['1.00', '20', '0:02'],
     ]
     assert last.split() == ['plot', 'curves.png']
     assert plot.main(['runs', '--quiet', '--outfile=curves.svg']) == 0
@@ -265,3 +269,10 @@ def test_points_that_nobody_would_see_are_not_drawn():
     drawn = drawing.draw([line]).axes[0].lines[0].get_xdata()
     assert len(drawn) == drawing.MOST_POINTS
     assert (drawn[0], drawn[-1]) == (many[0], many[-1])
+
+
+def test_title_is_no_text_of_a_file(run, tmp_path):
+    envs = [run(name, [1, 2], env=Shelves) for name in ('first', 'second')]
+    plot.plot(envs, tmp_path / 'a.svg', by='run')
+    text = (tmp_path / 'a.svg').read_text()
+    assert 'test_plot.Shelves' in text and 'function' not in text

@@ -87,10 +87,10 @@ def test_best_is_the_highest_of_all_evaluations(made):
         made.report(report('train', 1200, 6.0))
         made.report(report('eval', 1200, score))
         assert made.best == best
-    assert shown().facts[1:4] == ('train 6.0', 'eval 7.0', 'best 8.0')
+    assert shown().facts[1:4] == ('train 6.00', 'eval 7.00', 'best 8.00')
     *_, last = stream.getvalue().splitlines()
     assert last.startswith('train      step 1,200 (60%)')
-    assert last.endswith('  train 6.0  eval 7.0  50 steps/s')
+    assert last.endswith('  train 6.00  eval 7.00  50 steps/s')
 
 
 @pytest.mark.parametrize('is_live', [False, True])

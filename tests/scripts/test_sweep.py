@@ -115,8 +115,8 @@ def test_failed_trials_end_no_others_and_are_tried_again(
     output = capsys.readouterr().out
     assert re.search('failed +debug-seed=7: It broke.\n', output)
     assert re.search('failed +debug-seed=8: killed by SIGKILL; is', output)
-    assert re.search('finished +debug-seed=1: score 2.0 after 0:02', output)
-    assert re.search('debug +1 +2.0 +2.0 +20 +0:02', output)
+    assert re.search('finished +debug-seed=1: score 2.00 after 0:02', output)
+    assert re.search('debug +1 +2.00 +2.00 +20 +0:02', output)
     # Once more, but what is finished.
     assert sweep.main([f'--logdir={tmp_path}/x', '--quiet']) == 1
     assert capsys.readouterr() == ('', '')

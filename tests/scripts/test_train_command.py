@@ -169,11 +169,11 @@ def test_completed_run_prints_our_lines_only(debug_run):
         'train      from the beginning; tracing and compiling',
         f'           compiled in {seconds}',
         'eval       tracing and compiling',
-        r'train      step 1,000 \(50%\)  \d:\d\d left  train \d+\.\d  '
-        rf'eval \d+\.\d  {count}',
-        r'train      step 2,000 \(100%\)  train \d+\.\d  '
-        rf'eval \d+\.\d  {count}',
-        r'best       score \d+\.\d at step [\d,]+; --checkpoint=best takes it',
+        r'train      step 1,000 \(50%\)  \d:\d\d left  train \d+\.\d+  '
+        rf'eval \d+\.\d+  {count}',
+        r'train      step 2,000 \(100%\)  train \d+\.\d+  '
+        rf'eval \d+\.\d+  {count}',
+        r'best       score [\d.]+ at step [\d,]+; --checkpoint=best takes it',
         'done       see tensorboard --logdir logdir/now-debug',
     ]
     lines = debug_run.output.splitlines()
@@ -594,3 +594,17 @@ CHANGED = (
     'max_length', 'num_agents', 'update_every', 'steps', 'batch_size',
     'eval_every', 'policy_layers', 'value_layers',
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ('given', 'options'),
+    [
+        ('--config=a/b.py:c', '--config=a/b.py:c --name=first'),
+        ('--env=a.py:C', '--env=a.py:C --name=first'),
+        ('--config=debug', '--name=first'),
+        ('--env=ale_py:ALE/Pong-v5', '--name=first'),
+    ],
+)
+def test_functions_of_files_are_named_to_go_on(given, options, tmp_path):
+    found = train._resuming(train._parse([given]), tmp_path / 'first')
+    assert found == options

@@ -94,6 +94,8 @@ class _Inspection:
         self._breaches = Breaches(self.report)
         self._arguments = ['seed', 'options']
         self._errors = 0
+        # Whether an action was chosen without the mask that it should have.
+        self._mask_broken = False
         self._score = 0.0
         self._last: tuple[Any, Any] | None = None
         self._first: Any = None
@@ -252,6 +254,8 @@ class _Inspection:
         try:
             result = self._env.step(action)
         except Exception as error:
+            if self._mask_broken:  # It may have been an impossible action.
+                raise _Failed from None
             doing = f'step raised, given the action {action}'
             self._breaches.raised('error', doing, error)
             self._errors += 1
@@ -294,6 +298,7 @@ class _Inspection:
             action = self._actions.sample(observ, info)
         except errors.EnvError as error:
             self._breaches.note('mask', f'{error}')
+            self._mask_broken = True
             action = self._actions.sample_any()
         return random_actions.as_given(space, action)
 

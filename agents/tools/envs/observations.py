@@ -84,17 +84,29 @@ def _nest_writer(
     parts: dict[Any, Any], kind: Any, path: str
 ) -> Callable[[Any, Any], None]:
     def write(row: Any, value: Any) -> None:
-        if not isinstance(value, kind) or len(value) != len(parts):
+        if kind is dict and isinstance(value, dict):
+            _require_keys(parts, value, path)
+        elif not isinstance(value, kind) or len(value) != len(parts):
             raise TypeError(
                 f'observation{path} should be a {kind.__name__} with '
                 f'{list(parts)}, not {describe(value)}'
             )
         for key, write_part in parts.items():
-            if kind is dict and key not in value:
-                raise TypeError(f'observation{path} lacks the key {key!r}')
             write_part(row, value[key])
 
     return write
+
+
+def _require_keys(parts: Any, value: dict[Any, Any], path: str) -> None:
+    if value.keys() == parts.keys():
+        return
+    for key in parts:
+        if key not in value:
+            raise TypeError(f'observation{path} lacks the key {key!r}')
+    key = next(key for key in value if key not in parts)
+    raise TypeError(
+        f'observation{path} has the key {key!r}, which is not in its space'
+    )
 
 
 def _leaf_writer(

@@ -109,6 +109,11 @@ class WrongKeys(Sound):
         return {'walk': self.walk, 'clock': 0}
 
 
+class HasAnotherKey(Sound):
+    def observe(self):
+        return {**super().observe(), 'map': 0}
+
+
 class WrongType(Sound):
     def observe(self):
         return {**super().observe(), 'walk': self.walk.copy()}
@@ -223,6 +228,13 @@ class AllowsNothing(Sound):
         return *others, {'action_mask': [int(self.time != 8)] * 3}
 
 
+class RefusesWithoutMask(AllowsNothing):
+    def step(self, action):
+        if self.time == 8:
+            raise ValueError('impossible')
+        return super().step(action)
+
+
 class MaskedLate(AllowsNothing):
     def reset(self, **kwargs):
         return Sound.reset(self, **kwargs)
@@ -300,6 +312,9 @@ BREACHES = {
     AllowsNothing: (True, 1, 8, 10, 'action_mask of the info allows no action'),
     MaskedLate: (True, 1, 7, 10, 'possible after step, but the first reset t'),
     MaskedAtFirst: (True, 1, 1, 90, 'there is nothing in it after step'),
+    # What it raises at the next step may come of that.
+    RefusesWithoutMask: (True, 1, 8, 1, 'action_mask of the info allows no'),
+    HasAnotherKey: (True, 1, 0, 111, "has the key 'map', which is not in"),
     DoesNotClose: (True, 0, 0, 1, 'close raised: OSError: busy'),
 }
 

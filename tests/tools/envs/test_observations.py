@@ -168,8 +168,8 @@ GOOD = {'image': np.zeros(2, np.uint8), 'pose': (np.zeros(4), 0)}
 @pytest.mark.parametrize(
     'value, message',
     [
-        ({'image': GOOD['image']}, r"with \['image', 'pose'\]"),
-        ({**GOOD, 'extra': 0}, r"with \['image', 'pose'\]"),
+        ({'image': GOOD['image']}, "lacks the key 'pose'"),
+        ({**GOOD, 'extra': 0}, "has the key 'extra', which is not"),
         (
             {'image': GOOD['image'], 'Pose': GOOD['pose']},
             "lacks the key 'pose'",
