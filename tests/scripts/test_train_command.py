@@ -204,9 +204,8 @@ def test_ctrl_c_saves_and_can_be_resumed(
     assert (process.returncode, problems) == (130, '')
     lines = [line for line in output.splitlines() if line]
     assert 'SIGINT: saving; once more to exit at once.' in lines
-    assert lines[-1] == (
-        'stopped    logdir/now-long is saved; --name=now-long goes on'
-    )
+    assert lines[-1].startswith('stopped    logdir/now-long is saved; ')
+    assert lines[-1].endswith('--name=now-long goes on')
     directory = home / 'logdir' / 'now-long'
     *_, stopped = whole_checkpoints(directory)
     assert stopped and stopped % 200 == 0
@@ -275,7 +274,8 @@ def test_ctrl_c_in_an_evaluation(start, home, configs_file):
     process.send_signal(signal.SIGINT)
     output, problems = finish(process, workers)
     assert (process.returncode, problems) == (130, '')
-    assert output.endswith('is saved; --name=now-evaluated goes on\n')
+    again = f'--config={configs_file}:evaluated --name=now-evaluated'
+    assert output.endswith(f'is saved; {again} goes on\n')
     directory = home / 'logdir' / 'now-evaluated'
     assert whole_checkpoints(directory) == [1000]
 
@@ -289,7 +289,8 @@ def test_ctrl_c_in_a_long_update(start, home, configs_file):
     output, problems = finish(process, workers)
     assert (process.returncode, problems) == (130, '')
     assert 'finishing the update first\n' in output
-    assert output.endswith('is saved; --name=now-thorough goes on\n')
+    again = f'--config={configs_file}:thorough --name=now-thorough'
+    assert output.endswith(f'is saved; {again} goes on\n')
 
 
 def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
@@ -354,9 +355,8 @@ def test_environment_that_raises_in_a_worker(start, home, configs_file):
     assert last == 'ArithmeticError: It broke.'
     assert problems.count('Traceback') == 1
     assert 'experiments.py", line' in problems
-    assert output.endswith(
-        'has a checkpoint of step 400; --name=now-raising goes on\n'
-    )
+    again = f'--config={configs_file}:raising --name=now-raising'
+    assert output.endswith(f'has a checkpoint of step 400; {again} goes on\n')
     # Of 120 steps, 2 rollouts of 50 steps were completed, of 4 agents each.
     directory = home / 'logdir' / 'now-raising'
     assert whole_checkpoints(directory)[-1] == 2 * 50 * 4

@@ -227,8 +227,8 @@ def without(observ, key):
 
 
 BROKEN_NESTS = {
-    'missing key': (without(nest(), 'count'), 'should be a dict'),
-    'extra key': (nest(extra=0), 'should be a dict'),
+    'missing key': (without(nest(), 'count'), "lacks the key 'count'"),
+    'extra key': (nest(extra=0), "has the key 'extra', which"),
     'other key': ({**without(nest(), 'pose'), 'POSE': 0}, "key 'pose'"),
     '300 for a byte': (nest(image=(0, 300)), "'image'.*outside"),
     '-1 for a byte': (nest(image=(-1, 0)), "'image'.*outside"),

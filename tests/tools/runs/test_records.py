@@ -337,10 +337,10 @@ def run(directory, max_step, scores):
 def test_loop_that_is_resumed(tmp_path):
     # step        1   2   3 | 3   4   5
     # checkpoint      ^     |     ^
-    # score       1   2   3 | 7   8   9
-    run(tmp_path, 3, [1, 2, 3])
+    # score       2   1   0 | 7   8   9
+    run(tmp_path, 3, [2, 1, 0])
     assert steps(tmp_path) == [1, 2, 3]
     run(tmp_path, 5, [7, 8, 9])
     rows = read(tmp_path)
     assert [row['step'] for row in rows] == ['1', '2', '3', '4', '5']
-    assert [row['score'] for row in rows] == ['1', '2', '7', '8', '9']
+    assert [row['score'] for row in rows] == ['2', '1', '7', '8', '9']
