@@ -91,6 +91,9 @@ def _start(
             config.worker_timeout,
         )
 
+    if env_processes is None and render_mode:
+        # What draws, as MuJoCo by EGL, may crash in a process of TensorFlow's.
+        env_processes = True
     if env_processes is not None:
         return start(env_processes)
     workers = start(True)
