@@ -161,9 +161,9 @@ def workshop(tmp_path, monkeypatch, eagerly):
         tiny = {key: value for key, value in TINY.items() if key in config}
         return original(config.copy(**tiny), *others, **options)
 
+    for name in dir(agents):
+        getattr(agents, name)  # Or it would be kept as it is replaced here.
     for place in (training, train_command, agents):
-        for name in dir(agents):
-            getattr(agents, name)  # Or it would be kept as it is replaced here.
         monkeypatch.setattr(place, 'train', train)
     # Steps that an export is compared over.
     monkeypatch.setattr(export_check, 'STEPS', 10)
