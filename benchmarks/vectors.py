@@ -2,12 +2,12 @@
 
     python -m benchmarks.vectors
 
-A policy that chooses at random, in a rollout that is one program with its
-scores, beside the vector alone which gets actions that were drawn before. The
-two take turns, each with a vector of its own, in one process for each line;
-each number is a median. Threads of a vector that is not stepped again at once
-fall asleep, and take time to wake up: so there is also the vector alone that
-waits a moment, and does nothing, between its steps.
+Actions that were drawn before, taken by a policy in a rollout that is one
+program with its scores, and by the vector alone. The two take turns, each with
+a vector of its own, in one process for each line; each number is a median.
+Threads of a vector that is not stepped again at once fall asleep, and take time
+to wake up: so there is also the vector alone that waits a moment, and does
+nothing, between its steps.
 """
 
 import argparse
@@ -28,8 +28,7 @@ ENVS = 'vector:ale_py:ALE/Pong-v5', 'envpool:HalfCheetah-v4'
 AGENTS = 8, 32
 SECONDS = 0.25
 REPEATS = 40
-# Steps of a rollout, and how many actions the bare vector goes through over and
-# over.
+# Steps of a rollout.
 STEPS = 64
 # How long the vector waits, about as long as a policy takes.
 PAUSE_SECONDS = 15e-6
@@ -42,15 +41,18 @@ def make(env: str, agents: int) -> VectorSlice:
     return vectors.start(config, agents, (0, 0, 0))
 
 
+def draw(space: Any, agents: int) -> np.ndarray:
+    """Actions for the steps of a rollout, which are taken over and over."""
+    rows = [[space.sample() for _ in range(agents)] for _ in range(STEPS)]
+    return np.array(rows, space.dtype)
+
+
 def bare(env: str, agents: int, pause: float = 0.0) -> Callable[[], None]:
     """Steps of the vector, which resets by itself."""
     member = make(env, agents)
     # What EnvPool does without us, with its own resets.
     vector: Any = getattr(member.env, '_pool', member.env)
-    space = member.action_space
-    actions = [
-        np.stack([space.sample() for _ in range(agents)]) for _ in range(STEPS)
-    ]
+    actions = draw(member.action_space, agents)
     vector.reset()
 
     def many() -> None:
@@ -73,24 +75,20 @@ def simulated(env: str, agents: int) -> Callable[[], None]:
     from agents.tools.graph.episode_scores import EpisodeScores
     from agents.tools.graph.mock_algorithm import MockAlgorithm
 
-    class Random(MockAlgorithm):
-        """Chooses actions at random."""
+    class Drawn(MockAlgorithm):
+        """Takes the actions that have been drawn."""
 
         def perform(self, observ: Any) -> tf.Tensor:
-            seed = tf.stack([self.calls['perform'].read_value(), 0])
+            step = self.calls['perform'].read_value()
             self.calls['perform'].assign_add(1)
-            shape = self._action.shape
-            if self._action.dtype == tf.int32:
-                most = int(action_space.n)
-                return tf.random.stateless_uniform(
-                    shape, seed, 0, most, tf.int32
-                )
-            return tf.random.stateless_uniform(shape, seed, -1.0, 1.0)
+            return tf.gather(actions, step % STEPS)
 
     use_threads(1)
     batch_env = tools.InGraphBatchEnv(tools.BatchEnv([make(env, agents)]))
-    action_space: Any = batch_env.action_space
-    algo, scores = Random(batch_env), EpisodeScores(agents)
+    drawn = draw(batch_env.action_space, agents)
+    kind = tf.float32 if drawn.dtype.kind == 'f' else tf.int32
+    actions = tf.constant(drawn, kind)
+    algo, scores = Drawn(batch_env), EpisodeScores(agents)
     batch_env.reset()
 
     @tf.function(autograph=False, jit_compile=batch_env.compiled)

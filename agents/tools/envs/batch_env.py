@@ -218,21 +218,9 @@ class BatchEnv:
         started = time.perf_counter()
         try:
             self._require_not_cancelled()
-            failed = [
-                process
-                for replies in self._rounds
-                for process in replies.exchange(
-                    request,
-                    self._timeout,
-                    self._cancelled.is_set,
-                    self._restarts.spend,
-                )
-            ]
+            anew = self._ask_processes(request) if self._rounds else []
             for member in self._slices:
                 member.step() if request == turns.STEP else member.reset()
-            anew = [self._start_anew(process) for process in failed]
-            if anew:
-                self._connect()
         except errors.EnvError:
             # Another one in close would hide what went wrong first.
             with contextlib.suppress(errors.EnvError):
@@ -251,6 +239,27 @@ class BatchEnv:
             self._observ = nested.map(np.copy, observ)
         self.seconds += time.perf_counter() - started
         return reply
+
+    def _ask_processes(self, request: int) -> list[int]:
+        """Have all processes answer a request, and start anew who does not.
+
+        Returns:
+            The places of those that were started anew.
+        """
+        failed = [
+            process
+            for replies in self._rounds
+            for process in replies.exchange(
+                request,
+                self._timeout,
+                self._cancelled.is_set,
+                self._restarts.spend,
+            )
+        ]
+        anew = [self._start_anew(process) for process in failed]
+        if anew:
+            self._connect()
+        return anew
 
     def _connect(self) -> None:
         """Look up what every step needs of the members as they are now."""

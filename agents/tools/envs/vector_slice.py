@@ -18,7 +18,7 @@ Values are checked as those of single environments are, all at once.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -28,6 +28,9 @@ from agents.tools import choices, errors, nested
 from agents.tools.envs import block, infos, observations, vector_frames
 from agents.tools.envs.checked_vector import CheckedVector
 from agents.tools.envs.infos import LAST_INFO, LAST_OBSERV, LOST
+
+# What is raised about observations that do not fit their space.
+MISFITS = TypeError, ValueError, OverflowError
 
 
 class VectorSlice:
@@ -124,15 +127,19 @@ class VectorSlice:
         observ, reward, terminated, truncated, info = self._vector.step(
             self._action
         )
-        if LOST in info:
+        leaves = LOST in info
+        if leaves:
             self._pending = self._find_lost(info[LOST])
+        acted_on = [] if self._pending is None else self._copy_pending()
         with np.errstate(all='ignore'):  # Shows as infinity, which is checked.
-            acted_on = self._copy_pending()
-            self._write(self._next_observ, 'step', observ)
+            try:
+                self._next_observ.write_all(observ)
+            except MISFITS as error:
+                self._explain(error, self._next_observ, 'step', observ)
             self._next_observ.copy_to(self._observ)
+            self._reward[:] = reward
             if self.log_info:
                 self._write_infos(info)
-            self._reward[:] = reward
             self._clock += 1
             if (
                 self._flags_set
@@ -144,7 +151,7 @@ class VectorSlice:
                 self._conclude(terminated, truncated, info, acted_on)
             self._require_finite()
         if self._watch is not None:
-            self._watch.require(self._find_acting(LOST in info))
+            self._watch.require(self._find_acting(leaves))
 
     def reset(self) -> None:
         """Reset the environments that the request marks."""
@@ -274,8 +281,6 @@ class VectorSlice:
 
     def _copy_pending(self) -> list[np.ndarray]:
         """What is acted on where the action will be ignored."""
-        if self._pending is None:
-            return []
         leaves = nested.flatten(self._reply['observ'])
         return [leaf[self._pending] for leaf in leaves]
 
@@ -334,11 +339,21 @@ class VectorSlice:
         """Write the observations of all environments."""
         try:
             writer.write_all(observ)
-        except (TypeError, ValueError, OverflowError) as error:
-            # If it is about a single one, it can be told about which.
-            everywhere = np.ones(len(self), bool)
-            self._write_rows(writer, method, observ, everywhere)
-            raise self._errors.broken(method, f'{error}') from None
+        except MISFITS as error:
+            self._explain(error, writer, method, observ)
+
+    def _explain(
+        self,
+        error: Exception,
+        writer: observations.Writer,
+        method: str,
+        observ: Any,
+    ) -> NoReturn:
+        """Raise an error about observations that could not be written."""
+        # If it is about a single one, it can be told about which.
+        everywhere = np.ones(len(self), bool)
+        self._write_rows(writer, method, observ, everywhere)
+        raise self._errors.broken(method, f'{error}') from None
 
     def _write_rows(
         self,
@@ -352,7 +367,7 @@ class VectorSlice:
             try:
                 row = _row(self.observation_space, observ, index)
                 writer.write(index, row)
-            except (TypeError, ValueError, LookupError, OverflowError) as error:
+            except (LookupError, *MISFITS) as error:
                 raise self._errors.broken(method, f'{error}', index) from None
 
     def _require_no_last(self, info: dict) -> None:

@@ -30,7 +30,10 @@ TYPES = {
     'bool': 'i1',
 }
 
-# Views of a program's buffers that are remembered at most.
+# What it is called with.
+Arrays = tuple[list[np.ndarray], list[np.ndarray]]
+
+# For how many places of its buffers views are remembered.
 MAX_VIEWS = 64
 
 
@@ -80,7 +83,7 @@ class HostCall:
         specs = [Spec(tuple(x.shape), x.dtype.name) for x in arguments]
         if self._slot is None:
             self._slot = _Slot.take(self)
-        self._slot.specs = specs, self._results
+        self._slot.describe(specs, self._results)
         results = gen_xla_ops.xla_call_module(
             arguments,
             version=9,
@@ -138,9 +141,9 @@ class _Slot:
 
     def __init__(self, number: int):
         self.name = f'agents_host_call_{number}'
-        self.specs: tuple[list[Spec], list[Spec]] = [], []
         self._call: Callable[[], HostCall | None] = lambda: None
-        self._views: dict[tuple[int, int], np.ndarray] = {}
+        self._views: dict[tuple[int, ...], Arrays] = {}
+        self.describe([], [])
         foreign.register(self.name, self._handle, self._keep)
 
     @classmethod
@@ -156,38 +159,39 @@ class _Slot:
         slot._views.clear()
         return slot
 
+    def describe(self, inputs: list[Spec], outputs: list[Spec]) -> None:
+        """Set the shapes and types of what calls are about."""
+        self._specs = [*inputs, *outputs]
+        self._counts = len(inputs), len(outputs)
+        self._views.clear()
+
     def _handle(self, arguments: int, results: int) -> None:
         call = self._call()
         if call is None:
             raise RuntimeError('A program was called after its host calls.')
-        inputs, outputs = self.specs
-        call.apply(
-            self._arrays(foreign.addresses(arguments, len(inputs)), inputs, 0),
-            self._arrays(
-                foreign.addresses(results, len(outputs)), outputs, len(inputs)
-            ),
+        places = (
+            *foreign.addresses(arguments, self._counts[0]),
+            *foreign.addresses(results, self._counts[1]),
         )
+        arrays = self._views.get(places) or self._view(places)
+        call.apply(*arrays)
 
     def _keep(self, error: BaseException) -> None:
         call = self._call()
         if call is not None:
             call.error = error
 
-    def _arrays(
-        self, addresses: list[int], specs: list[Spec], first: int
-    ) -> list[np.ndarray]:
-        """The buffers at some addresses as arrays, mostly known already."""
-        views = self._views
-        arrays = []
-        for place, address in enumerate(addresses):
-            key = first + place, address
-            array = views.get(key)
-            if array is None:
-                if len(views) >= MAX_VIEWS:
-                    views.clear()
-                array = views[key] = _view(address, specs[place])
-            arrays.append(array)
-        return arrays
+    def _view(self, places: tuple[int, ...]) -> Arrays:
+        """The buffers of a call as arrays, and remember them."""
+        if len(self._views) >= MAX_VIEWS:
+            self._views.clear()
+        arrays = [
+            _view(place, spec)
+            for place, spec in zip(places, self._specs, strict=True)
+        ]
+        split = self._counts[0]
+        self._views[places] = arrays[:split], arrays[split:]
+        return self._views[places]
 
 
 def _view(address: int, spec: Spec) -> np.ndarray:
