@@ -314,7 +314,8 @@ class Runner:
     def _signal(self, running: Sequence[subprocess.Popen]) -> None:
         for process in running:
             if process.poll() is None:
-                process.send_signal(signal.SIGINT)
+                # Not SIGINT, which a Python that is just starting may drop.
+                process.send_signal(signal.SIGTERM)
 
     def _command(self, trial: Trial) -> list[str]:
         """What runs a trial, as a user would."""
