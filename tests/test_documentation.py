@@ -153,7 +153,8 @@ def workshop(tmp_path, monkeypatch, eagerly):
     """An empty directory, where trainings are short."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    shutil.copytree(ROOT / 'examples', tmp_path / 'examples')
+    for directory in ('examples', 'zoo'):
+        shutil.copytree(ROOT / directory, tmp_path / directory)
     original = training.train
 
     @functools.wraps(original)

@@ -37,6 +37,22 @@ NOISE = (
 KILLED = b'YOUR APPLICATION TERMINATED WITH THE EXIT STRING: '
 
 
+# The program of a process that finds modules where this one does: the working
+# directory, which -m would add, may hold files of strangers.
+PROGRAM = (
+    'import sys; sys.path[:] = {path}; import runpy; '
+    "runpy.run_module({module!r}, None, '__main__', True)"
+)
+
+
+def command_of(module: str) -> list[str]:
+    """The command that runs a module as this process would, by its name."""
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    program = PROGRAM.format(path=ascii(path), module=module)
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return [sys.executable, *flags, '-c', program]
+
+
 def run(count: int, module: str, arguments: Sequence[str]) -> int:
     """Run a module on several ranks; returns the exit code.
 
@@ -45,8 +61,7 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
         module: Name of the module.
         arguments: Its arguments.
     """
-    own = [sys.executable, *subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
-    command = [str(find_mpiexec()), '-n', str(count), *own, '-m', module]
+    command = [str(find_mpiexec()), '-n', str(count), *command_of(module)]
     began = time.time()
     process = subprocess.Popen(
         [*command, *arguments],

@@ -14,12 +14,11 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agents.scripts import console, plain_yaml, search, utility
+from agents.scripts import console, launcher, plain_yaml, search, utility
 from agents.scripts.sweep_plan import FILE as PLAN
 from agents.scripts.sweep_plan import Plan
 from agents.tools import cpu, errors
@@ -46,13 +45,6 @@ MOST_CHARACTERS = 300
 # many as there may be.
 MAX_BYTES = 2**23
 LONGEST_NAME = 100
-
-# The program of a trial, which finds modules where this process does: the
-# working directory, which -m would add, may hold files of strangers.
-PROGRAM = (
-    'import sys; sys.path[:] = {path}; import runpy; '
-    "runpy.run_module('agents.scripts.train', None, '__main__', True)"
-)
 
 # How commands tell what went wrong.
 ERROR = 'error: '
@@ -319,8 +311,7 @@ class Runner:
 
     def _command(self, trial: Trial) -> list[str]:
         """What runs a trial, as a user would."""
-        path = [entry for entry in sys.path if isinstance(entry, str)]
-        command = [sys.executable, '-c', PROGRAM.format(path=ascii(path))]
+        command = launcher.command_of('agents.scripts.train')
         for name in ('config', 'env', 'algorithm'):
             value = getattr(self._plan, name)
             if value is not None:

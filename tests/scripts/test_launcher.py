@@ -130,3 +130,26 @@ def test_ranks_are_told_how_wide_the_terminal_is(monkeypatch):
     monkeypatch.setenv('COLUMNS', '123')
     monkeypatch.setattr(sys, 'stdout', Terminal())
     assert launcher._describe_terminal() == '123'
+
+
+def test_modules_of_the_working_directory_are_not_imported(tmp_path):
+    """As where the command is not started by -m."""
+    (tmp_path / 'numpy.py').write_text('raise SystemExit("not this one")')
+    arguments = ['--config=debug', '--settings']
+    result = subprocess.run(
+        [*launcher.command_of('agents.scripts.train'), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stderr) == (0, '')
+    assert 'CartPole-v1' in result.stdout
+
+
+def test_command_is_called_by_the_name_of_its_module(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, 'path', [str(tmp_path), *sys.path])
+    code = 'import sys; print(__name__, *sys.argv)'
+    (tmp_path / 'said.py').write_text(code)
+    command = [*launcher.command_of('said'), 'a', '--b']
+    output = subprocess.check_output(command, text=True)
+    assert output == f'__main__ {tmp_path / "said.py"} a --b\n'
