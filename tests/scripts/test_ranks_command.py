@@ -97,7 +97,7 @@ class Command:
         found = [
             each
             for each in below
-            if 'agents.scripts.train' in each.cmdline()
+            if any('agents.scripts.train' in part for part in each.cmdline())
             and 'mpiexec' not in each.cmdline()[0]
         ]
         return sorted(found, key=lambda each: each.pid)
