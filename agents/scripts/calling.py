@@ -38,7 +38,8 @@ class Calling:
 
     Attributes:
         stopped_by: The name of the one that has asked to stop, if any.
-        failure: The error that one has raised, or on other ranks another.
+        failure: The error that one has raised, also that of `sys.exit`, or on
+            other ranks another.
 
     Args:
         functions: The functions, see `agents.scripts.callbacks`.
@@ -51,7 +52,7 @@ class Calling:
         ranks: World = ALONE,
     ):
         self.stopped_by: str | None = None
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self._functions = list(functions)
         self._ranks = ranks
 
@@ -84,7 +85,7 @@ class Calling:
                     raise _refuse(function, f'returned {answer!r}')
                 elif answer is not None and not answer:
                     self.stopped_by = env_setup.name_of(function)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self.failure = error
                 break
         return found

@@ -90,14 +90,23 @@ def test_false_ends_a_training_that_can_be_gone_on_with(tiny, tmp_path):
     assert rest[0] == ('eval', 40) and rest[-1] == ('eval', 80)
 
 
-@pytest.mark.parametrize('env', ['CartPole-v1', 'native:CartPole-v1'])
-def test_error_is_the_users_own_and_the_run_is_saved(tiny, tmp_path, env):
+@pytest.mark.parametrize(
+    'env, error',
+    [
+        ('CartPole-v1', ZeroDivisionError),
+        ('native:CartPole-v1', ZeroDivisionError),
+        ('native:CartPole-v1', SystemExit),  # Of sys.exit().
+    ],
+)
+def test_error_is_the_users_own_and_the_run_is_saved(
+    tiny, tmp_path, env, error
+):
     def broken(report):
         if report.phase == 'eval':
-            raise ZeroDivisionError('mine')
+            raise error('mine')
 
     training = train(tiny(env=env), tmp_path, False, callbacks=[broken])
-    with pytest.raises(ZeroDivisionError, match='mine'):
+    with pytest.raises(error, match='mine'):
         training.run()
     assert utility.last_checkpoint(tmp_path) == 20
     assert [row['phase'] for row in rows(tmp_path)] == ['train', 'eval']

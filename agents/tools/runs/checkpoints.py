@@ -19,7 +19,7 @@ import pathlib
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from agents.tools import errors
@@ -73,16 +73,18 @@ def find_best(
 
     Args:
         directory: Directory of the checkpoints.
-        warn: Told of better ones that are damaged and passed over.
+        warn: Told of those that are damaged and passed over, if they are
+            better or do not even tell their score.
         last: The last step that counts, by default all do.
     """
-    for scored in _by_score(directory):
-        if last is None or scored.step <= last:
-            try:
-                verify(path_of(directory, scored.step))
-                return scored
-            except errors.UserError as error:
-                warn(f'{error} It was the best; the next best takes its place.')
+    known = steps(directory)
+    counting = [step for step in known if last is None or step <= last]
+    for scored in _by_score(directory, counting, warn):
+        try:
+            verify(path_of(directory, scored.step))
+            return scored
+        except errors.UserError as error:
+            warn(f'{error} It was the best; the next best takes its place.')
     return None
 
 
@@ -190,14 +192,27 @@ def seal(path: pathlib.Path, score: float | None = None) -> None:
     files.write(path / MANIFEST, text.encode())
 
 
-def _by_score(directory: pathlib.Path) -> list[Scored]:
-    """The checkpoints that tell a score, the best first."""
+def _by_score(
+    directory: pathlib.Path,
+    steps: Sequence[int],
+    warn: Callable[[str], None],
+) -> list[Scored]:
+    """Those of some checkpoints that tell a score, the best first."""
     found = []
-    for step in steps(directory):
-        with contextlib.suppress(errors.UserError, ValueError):
-            score = _read_manifest(path_of(directory, step)).get('score')
-            if score is not None:
-                found.append(Scored(step, score))
+    for step in steps:
+        path = path_of(directory, step)
+        if not os.path.lexists(path / MANIFEST):
+            continue  # Somebody was killed who removed it.
+        try:
+            score = _read_manifest(path).get('score')
+        except (errors.UserError, ValueError) as error:
+            warn(
+                f'The checkpoint {path} does not tell its score: {error}. It '
+                'may have been the best.'
+            )
+            continue
+        if score is not None:
+            found.append(Scored(step, score))
     return sorted(found, key=lambda each: (-each.score, each.step))
 
 

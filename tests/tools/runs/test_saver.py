@@ -609,6 +609,15 @@ def test_best_that_is_damaged_is_told_and_the_next_takes_its_place(tmp_path):
     assert (saver.best, told) == ((2, 5), [said])
 
 
+@pytest.mark.parametrize('text', ['', '{"score": "high"}', '[]'])
+def test_best_whose_manifest_is_damaged_is_told(tmp_path, text):
+    save_scores(tmp_path, [3, 5, 9, 4])
+    (tmp_path / f'{3:012d}' / MANIFEST).write_text(text)
+    found, (said,) = best(tmp_path)
+    assert found == (2, 5)
+    assert f'{3:012d} does not tell its score: ' in said
+
+
 def test_best_of_later_steps_than_the_one_gone_on_with_does_not_count(tmp_path):
     save_scores(tmp_path, [3, 5, 9])
     (tmp_path / f'{3:012d}' / FILES[0]).unlink()
@@ -627,7 +636,8 @@ def test_score_of_a_stranger_that_is_none(tmp_path, score):
     save_scores(tmp_path, [3.0, 9.25])
     manifest = tmp_path / f'{2:012d}' / MANIFEST
     manifest.write_text(manifest.read_text().replace('9.25', score))
-    assert best(tmp_path) == ((1, 3), [])
+    found, (said,) = best(tmp_path)
+    assert found == (1, 3) and 'does not tell its score' in said
     step, (said,) = restore(tmp_path)
     assert step == 1 and 'is not whole' in said
 
