@@ -58,4 +58,4 @@ class MockEnvironment(gym.Env):
 
     def _observ(self) -> np.ndarray:
         shape = self.observation_space.shape
-        return self.np_random.uniform(size=shape).astype(np.float32)
+        return np.asarray(self.np_random.uniform(size=shape), np.float32)

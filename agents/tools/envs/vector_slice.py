@@ -230,7 +230,7 @@ class VectorSlice:
             self._begin(ended, info)
         self._flags_set = bool(begins.any() or ended.any())
         if self._max_length is not None:
-            self._due = int(self._begun.min()) + self._max_length
+            self._due = int(np.min(self._begun)) + self._max_length
 
     def _begin(self, ended: np.ndarray, info: dict) -> None:
         """Have the next episodes begin, and find the ends of these."""
