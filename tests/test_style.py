@@ -1,6 +1,7 @@
 """Format, lint and types, as part of the one command that checks all."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -27,3 +28,9 @@ def test_checks(command):
         check=False,
     )
     assert not result.returncode, result.stdout + result.stderr
+
+
+def test_map_of_the_commands_has_every_module():
+    scripts = ROOT / 'agents' / 'scripts'
+    words = {*re.findall(r'\w+', (scripts / '__init__.py').read_text())}
+    assert {file.stem for file in scripts.glob('*.py')} - {'__init__'} <= words

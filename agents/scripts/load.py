@@ -172,6 +172,13 @@ class LoadedPolicy:
         masked = choices.has_mask(observ_space, self.action_space)
         self._watch = choices.Watch(self.action_space) if masked else None
 
+    def __repr__(self) -> str:
+        return (
+            f'LoadedPolicy(checkpoint={self.checkpoint}, '
+            f'observation_space={self.observation_space}, '
+            f'action_space={self.action_space})'
+        )
+
     @property
     def policy(self) -> policy.Policy:
         """What chooses the actions, as algorithms have it."""

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 
 import gymnasium as gym
@@ -40,6 +41,15 @@ def test_single_observations(debug_run):
     assert actions == [loaded(observ) for observ in OBSERVS]
     # All of them are not one and the same.
     assert set(map(int, actions)) == {0, 1}
+
+
+def test_policy_tells_what_it_is(debug_run):
+    text = repr(agents.load(debug_run.directory))
+    assert re.fullmatch(
+        r'LoadedPolicy\(checkpoint=\d+, observation_space=Box.*, '
+        r'action_space=Discrete\(2\)\)',
+        text,
+    )
 
 
 def test_batch_is_like_single_observations(debug_run):
