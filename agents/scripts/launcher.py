@@ -37,18 +37,11 @@ NOISE = (
 KILLED = b'YOUR APPLICATION TERMINATED WITH THE EXIT STRING: '
 
 
-# The program of a process that finds modules where this one does: the working
-# directory, which -m would add, may hold files of strangers.
-PROGRAM = (
-    'import sys; sys.path[:] = {path}; import runpy; '
-    "runpy.run_module({module!r}, None, '__main__', True)"
-)
-
-
 def command_of(module: str) -> list[str]:
     """The command that runs a module as this process would, by its name."""
-    path = [entry for entry in sys.path if isinstance(entry, str)]
-    program = PROGRAM.format(path=ascii(path), module=module)
+    program = processes.finding_modules(
+        f"import runpy; runpy.run_module({module!r}, None, '__main__', True)"
+    )
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return [sys.executable, *flags, '-c', program]
 

@@ -1,5 +1,6 @@
 """What is printed of what ranks and their launcher print."""
 
+import functools
 import io
 import os
 import signal
@@ -7,10 +8,12 @@ import subprocess
 import sys
 import threading
 
+import gymnasium as gym
 import pytest
 
 from agents.scripts import launcher
 from agents.tools import errors
+from agents.tools.envs.external_process import ExternalProcess
 
 
 class Target:
@@ -144,6 +147,22 @@ def test_modules_of_the_working_directory_are_not_imported(tmp_path):
     )
     assert (result.returncode, result.stderr) == (0, '')
     assert 'CartPole-v1' in result.stdout
+
+
+@pytest.mark.parametrize('contents', [None, 'raise SystemExit("another")'])
+def test_something_else_on_the_path_is_not_this_package(
+    tmp_path, monkeypatch, contents
+):
+    """As a directory that it was cloned to, beside the user's own files."""
+    (tmp_path / 'agents').mkdir()
+    if contents:
+        (tmp_path / 'agents' / '__init__.py').write_text(contents)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    command = launcher.command_of('agents.scripts.config_list')
+    output = subprocess.check_output([*command, 'debug'], text=True)
+    assert 'CartPole-v1' in output
+    env = ExternalProcess([functools.partial(gym.make, 'CartPole-v1')])
+    env.close()
 
 
 def test_command_is_called_by_the_name_of_its_module(tmp_path, monkeypatch):

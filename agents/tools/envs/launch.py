@@ -23,9 +23,8 @@ ONE_THREAD = ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')
 # that tells of its death, and the shared memory, opened once and mapped twice.
 DESCRIPTORS = 6
 
-# The program of a worker, which finds modules where the parent does.
-WORKER = 'agents.tools.envs.worker'
-PROGRAM = 'import sys; sys.path[:] = {path}; from {module} import main; main()'
+# The program of a worker.
+PROGRAM = 'from agents.tools.envs.worker import main; main()'
 
 
 class Launched(NamedTuple):
@@ -89,10 +88,7 @@ def _popen(*descriptors: int) -> subprocess.Popen:
         if not key.startswith(MPI_PREFIXES)
     }
     environ.update({key: os.environ.get(key, '1') for key in ONE_THREAD})
-    path = [entry for entry in sys.path if isinstance(entry, str)]
-    program = PROGRAM.format(
-        path=ascii(path), module='agents.tools.envs.worker'
-    )
+    program = processes.finding_modules(PROGRAM)
     # The end of another thread would be taken for that of this process.
     lasting = threading.current_thread() is threading.main_thread()
     arguments = *descriptors, os.getpid() if lasting else 0

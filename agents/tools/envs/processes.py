@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 # Requests to Linux: a signal when the parent dies, and to be the parent of
@@ -18,6 +19,21 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 # How often to look for processes that were started in the meantime.
 ROUNDS = 10
+
+
+def finding_modules(program: str) -> str:
+    """Let the program of a `python -c` find modules where this process does.
+
+    This package first, as on the path there may be something else by its name,
+    such as a directory that it was cloned to. The working directory, which may
+    hold files of strangers, is not on the path unless it is here.
+    """
+    root = pathlib.Path(__file__).parents[3]
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    return (
+        f'import sys; sys.path[0] = {str(root)!a}; import agents; '
+        f'sys.path[:] = {path!a}; {program}'
+    )
 
 
 def end_with_parent(number: int) -> None:
