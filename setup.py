@@ -49,6 +49,9 @@ setuptools.setup(
         'Topic :: Scientific/Engineering :: Artificial Intelligence',
         'Typing :: Typed',
     ],
+    # So said, an editable installation is a path. As something that finds this
+    # package, it would come after a directory with its name.
+    package_dir={'': '.'},
     packages=setuptools.find_packages(include=['agents', 'agents.*']),
     entry_points={'console_scripts': ['agents = agents.scripts.command:main']},
     package_data={'agents': ['py.typed', 'algorithms/*/README.md']},
