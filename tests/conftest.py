@@ -9,6 +9,8 @@ import sys
 import psutil
 import pytest
 
+from agents.tools import cpu
+
 # Before anything imports TensorFlow. Many short programs are compiled here and
 # few are run for long.
 os.environ.setdefault('MUJOCO_GL', 'egl')
@@ -17,6 +19,14 @@ os.environ.setdefault('MUJOCO_GL', 'egl')
 # commands that tests send them to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores, as many tests wait for others.
+
+    More than a few would need much memory.
+    """
+    return min(4, len(cpu.cores()) + 1)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def look():
         'maps': maps,
     }}
 
-for seed in range(4):
+for seed in range(3):
     for _ in agents.train(settings(seed)):
         pass
     print(json.dumps(look()))
@@ -71,19 +71,19 @@ class Brittle(gym.Wrapper):
     not os.path.exists('/proc/self/statm'), reason='There is no /proc.'
 )
 @pytest.mark.parametrize('env', ['CartPole-v1', 'native:CartPole-v1'])
-def test_four_trainings_take_as_much_as_two(env):
+def test_three_trainings_take_as_much_as_two(env):
     result = subprocess.run(
         [sys.executable, '-c', TRAIN, env],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    first, second, *_, last = map(json.loads, result.stdout.splitlines())
+    first, second, last = map(json.loads, result.stdout.splitlines())
     assert last['objects'] == {}
     assert last['descriptors'] == first['descriptors']
-    assert last['memory'] < 1.08 * second['memory']
+    assert last['memory'] < 1.04 * second['memory']
     # A program takes three for each of its parts.
-    assert last['maps'] < second['maps'] + 60
+    assert last['maps'] < second['maps'] + 30
 
 
 def left():

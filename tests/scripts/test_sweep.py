@@ -12,7 +12,7 @@ import time
 import pytest
 
 import agents
-from agents.scripts import search, sweep, sweep_plan, trials
+from agents.scripts import launcher, search, sweep, sweep_plan, trials
 from agents.tools import errors
 from agents.tools.runs import progress
 
@@ -430,7 +430,8 @@ def test_trials_share_the_cores(tmp_path):
     for jobs, workers in ((1, cores), (cores, 1), (3 * cores, 1)):
         runner = trials.Runner(tmp_path, plan, config, jobs)
         (trial,) = trials.make_trials(0, {'policy_layers': [4, 4]}, plan)
-        assert runner._command(trial)[3:] == [
+        assert runner._command(trial) == [
+            *launcher.command_of('agents.scripts.train'),
             '--config=debug',
             '--set=steps=9',
             f'--set=num_workers={workers}',
