@@ -20,6 +20,8 @@ ROOT = pathlib.Path(__file__).parent.parent
     ids=['format', 'lint', 'types'],
 )
 def test_checks(command):
+    if command == ['mypy'] and sys.version_info < (3, 11):
+        pytest.skip('NumPy has no newer versions, whose types are meant, there')
     result = subprocess.run(
         [sys.executable, '-m', *command],
         cwd=ROOT,

@@ -71,6 +71,9 @@ def test_windows_is_refused_with_what_to_do():
     assert 'Windows Subsystem for Linux' in last
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 11), reason='pathlib takes what hides for a method'
+)
 def test_run_as_on_a_mac(tmp_path, nothing_left):
     (tmp_path / 'sitecustomize.py').write_text(LIKE_A_MAC)
     (tmp_path / 'mine.py').write_text(CONFIG)

@@ -438,7 +438,8 @@ def test_what_was_learnt_before_an_error_is_saved(
     assert next(scores).report.step == 20
     with pytest.raises(errors.EnvError) as info:
         list(scores)
-    assert 'Environment 0 raised an error in step' in str(info.value)
+    # All of them do, and any may be the first.
+    assert re.match(r'Environment \d raised an error in step', str(info.value))
     assert 'ArithmeticError: It broke.' in str(info.value)
     assert utility.last_checkpoint(tmp_path) == 20
 
