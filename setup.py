@@ -86,6 +86,7 @@ setuptools.setup(
             'stable-baselines3>=2.3,<3',
             'sb3-contrib>=2.3,<3',
             'sbx-rl>=0.20,<1',
+            'opencv-python-headless>=4.9,<6',  # For SB3's frames of Atari.
         ],
         'docs': [
             'mkdocs-material>=9.6,<10',
