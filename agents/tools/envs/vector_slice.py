@@ -18,7 +18,7 @@ Values are checked as those of single environments are, all at once.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -132,10 +132,7 @@ class VectorSlice:
             self._pending = self._find_lost(info[LOST])
         acted_on = [] if self._pending is None else self._copy_pending()
         with np.errstate(all='ignore'):  # Shows as infinity, which is checked.
-            try:
-                self._next_observ.write_all(observ)
-            except MISFITS as error:
-                self._explain(error, self._next_observ, 'step', observ)
+            self._write(self._next_observ, 'step', observ)
             self._next_observ.copy_to(self._observ)
             self._reward[:] = reward
             if self.log_info:
@@ -340,20 +337,10 @@ class VectorSlice:
         try:
             writer.write_all(observ)
         except MISFITS as error:
-            self._explain(error, writer, method, observ)
-
-    def _explain(
-        self,
-        error: Exception,
-        writer: observations.Writer,
-        method: str,
-        observ: Any,
-    ) -> NoReturn:
-        """Raise an error about observations that could not be written."""
-        # If it is about a single one, it can be told about which.
-        everywhere = np.ones(len(self), bool)
-        self._write_rows(writer, method, observ, everywhere)
-        raise self._errors.broken(method, f'{error}') from None
+            # If it is about a single one, it can be told about which.
+            everywhere = np.ones(len(self), bool)
+            self._write_rows(writer, method, observ, everywhere)
+            raise self._errors.broken(method, f'{error}') from None
 
     def _write_rows(
         self,
