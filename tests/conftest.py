@@ -1,10 +1,12 @@
 """Settings of the tests, and what several of them look at."""
 
+import contextlib
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -32,10 +34,17 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.fixture
 def nothing_left():
     """Fails a test that leaves a process or shared memory behind."""
-    processes, memory = descendants(), shared_memory()
-    yield
-    assert not descendants() - processes
-    assert shared_memory() == memory
+    processes = descendants()
+    with no_memory_left():
+        yield
+        assert not descendants() - processes
+
+
+@pytest.fixture(scope='module')
+def no_memory_left_by_file():
+    """Fails a file of tests that leaves shared memory behind."""
+    with no_memory_left():
+        yield
 
 
 @pytest.fixture(scope='session')
@@ -66,6 +75,20 @@ def descendants() -> set[int]:
     """The processes that this one has started and that are alive."""
     children = psutil.Process().children(recursive=True)
     return {c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE}
+
+
+@contextlib.contextmanager
+def no_memory_left():
+    """Fails if shared memory that was made meanwhile stays.
+
+    That of ranks of MPI in a test beside this one is gone with them.
+    """
+    before = shared_memory()
+    yield
+    end = time.monotonic() + 60
+    while (left := shared_memory() - before) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not left
 
 
 def shared_memory() -> set[pathlib.Path]:

@@ -22,6 +22,9 @@ from agents.tools.graph import compile_cache
 # If set to 1, TensorFlow sees the GPUs that there are, which nobody has tried.
 GPU = 'AGENTS_GPU'
 
+# Programs that have just begun have fewer, those with models of PyTorch more.
+_FEW_OBJECTS = 200_000
+
 # Log lines of severity info and warning, which are not for users of agents.
 _NOISE = re.compile(rb'^(WARNING: All log messages before absl|[IW]\d{4} )')
 
@@ -44,24 +47,31 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _hidden(name: str) -> Iterator[None]:
-    """Let a module seem not installed, unless it has been imported already."""
-    hide = name not in sys.modules
-    if hide:
-        sys.modules[name] = None  # type: ignore[assignment]
+def _hidden(*names: str) -> Iterator[None]:
+    """Let modules seem not installed that have not been imported already."""
+    hide = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hide))  # type: ignore[arg-type]
     try:
         yield
     finally:
-        if hide:
+        for name in hide:
             del sys.modules[name]
 
 
 @contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Do not look for garbage while much is made and nothing thrown away."""
+def _no_garbage() -> Iterator[None]:
+    """Do not look for garbage in what is imported, now and later.
+
+    It takes a quarter of a second to look through it, and Python does so some
+    times when a process ends. What has been there before is not looked at
+    either, so that later is left as it is where that may be worth freeing.
+    """
+    freeze = len(gc.get_objects()) < _FEW_OBJECTS
     gc.disable()
     try:
         yield
+        if freeze:
+            gc.freeze()
     finally:
         gc.enable()
 
@@ -88,8 +98,9 @@ os.environ.setdefault('KERAS_BACKEND', 'tensorflow')
 _add_flags('XLA_FLAGS', '--xla_cpu_prefer_vector_width=512')
 _add_flags('TF_XLA_FLAGS', compile_cache.flags())
 
-# Keras imports all of pyplot, a fifth of the time, for a gallery of images.
-with _quiet(), _hidden('matplotlib'), _no_garbage_collection():
+# Imported where they are installed, in a quarter of the time, though nothing
+# here needs what they are for: galleries of images, and conversion from JAX.
+with _quiet(), _hidden('matplotlib', 'jax', 'IPython'), _no_garbage():
     import keras
     import tensorflow as tf
 
