@@ -7,6 +7,7 @@ many devices TensorFlow splits the processor. What a user has set in the
 environment is kept.
 """
 
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -21,9 +22,6 @@ from agents.tools.graph import compile_cache
 
 # If set to 1, TensorFlow sees the GPUs that there are, which nobody has tried.
 GPU = 'AGENTS_GPU'
-
-# Programs that have just begun have fewer, those with models of PyTorch more.
-_FEW_OBJECTS = 200_000
 
 # Log lines of severity info and warning, which are not for users of agents.
 _NOISE = re.compile(rb'^(WARNING: All log messages before absl|[IW]\d{4} )')
@@ -59,21 +57,23 @@ def _hidden(*names: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Do not look for garbage in what is imported, now and later.
-
-    It takes a quarter of a second to look through it, and Python does so some
-    times when a process ends. What has been there before is not looked at
-    either, so that later is left as it is where that may be worth freeing.
-    """
-    freeze = len(gc.get_objects()) < _FEW_OBJECTS
+def _no_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage while much is made and nothing thrown away."""
     gc.disable()
     try:
         yield
-        if freeze:
-            gc.freeze()
     finally:
         gc.enable()
+
+
+def _collect_garbage_once() -> None:
+    """Look for garbage now, and not at all in what is left.
+
+    Python looks through everything that TensorFlow is made of several times
+    while a process ends, which takes most of a second.
+    """
+    gc.collect()  # What ends by being thrown away still does so.
+    gc.freeze()
 
 
 def _add_flags(variable: str, flags: str) -> None:
@@ -100,9 +100,15 @@ _add_flags('TF_XLA_FLAGS', compile_cache.flags())
 
 # Imported where they are installed, in a quarter of the time, though nothing
 # here needs what they are for: galleries of images, and conversion from JAX.
-with _quiet(), _hidden('matplotlib', 'jax', 'IPython'), _no_garbage():
+with (
+    _quiet(),
+    _hidden('matplotlib', 'jax', 'IPython'),
+    _no_garbage_collection(),
+):
     import keras
     import tensorflow as tf
+
+atexit.register(_collect_garbage_once)
 
 tf.get_logger().setLevel('ERROR')
 
