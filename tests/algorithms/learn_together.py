@@ -24,7 +24,7 @@ from agents.tools import nested, world
 from agents.tools.graph import mpi, random
 from agents.tools.graph.backend import tf
 
-AGENTS, UPDATES = 8, 5
+AGENTS, UPDATES = 8, 3
 OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTIONS = gym.spaces.Box(-1, 1, (2,), np.float32)
 

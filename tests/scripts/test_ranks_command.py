@@ -21,6 +21,8 @@ SETTINGS = {
     'rank_timeout': 60,
     'eval_episodes': 20,
     'learning_rate_schedule': 'constant',
+    'policy_layers': '[16]',
+    'value_layers': '[16]',
 }
 
 # Different things for different ranks, and an environment that breaks on one.
