@@ -28,9 +28,10 @@ import gymnasium
 gymnasium.register('X-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
 """
 
-MINE = """
+# Modules of one name in other tests would be taken for this one.
+GAMES = """
 import gymnasium
-gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
+gymnasium.register('Strange-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
 """
 
 
@@ -160,10 +161,10 @@ def test_other_names_are_looked_up(run, touched, kind, monkeypatch):
 def test_environment_by_module_is_filmed_as_the_message_asks(
     run, tmp_path, monkeypatch, capsys
 ):
-    (tmp_path / 'mine.py').write_text(MINE)
+    (tmp_path / 'strange_games.py').write_text(GAMES)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    replace(run, 'env: CartPole-v1', "env: 'mine:Mine-v0'")
+    replace(run, 'env: CartPole-v1', "env: 'strange_games:Strange-v0'")
     film = [f'--logdir={run}', '--outdir=videos', '--noenv_processes']
     assert visualize.main(film) == 1
     error = capsys.readouterr().err
@@ -175,19 +176,20 @@ def test_environment_by_module_is_filmed_as_the_message_asks(
 def test_environment_by_module_is_resumed_as_it_was_begun(
     run, tmp_path, monkeypatch, capsys, eagerly
 ):
-    (tmp_path / 'mine.py').write_text(MINE)
+    (tmp_path / 'strange_games.py').write_text(GAMES)
     (tmp_path / 'configs.py').write_text(
         'from agents.scripts import configs\n\n'
-        "def debug():\n    return configs.debug().copy(env='mine:Mine-v0')\n"
+        'def debug():\n'
+        "    return configs.debug().copy(env='strange_games:Strange-v0')\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    replace(run, 'env: CartPole-v1', "env: 'mine:Mine-v0'")
+    replace(run, 'env: CartPole-v1', "env: 'strange_games:Strange-v0'")
     resume = ['--timestamp=now', '--noenv_processes']
     config = f'--config={tmp_path}/configs.py:debug'
     assert train.main([config, *resume]) == 0
     assert train.main(['--config=debug', *resume]) == 1
-    env = '--set=env=mine:Mine-v0'
+    env = '--set=env=strange_games:Strange-v0'
     assert train.main(['--config=debug', env, *resume]) == 0
     assert 'complete at step 2,000' in capsys.readouterr().out
 
