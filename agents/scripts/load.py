@@ -1,6 +1,7 @@
 """Policies of trainings, to be called on observations."""
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +15,7 @@ from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
 from agents.tools.graph import bounds, random, state, weights
-from agents.tools.graph.backend import tf
+from agents.tools.graph.backend import around_networks, direct, tf
 from agents.tools.runs import saver
 
 
@@ -158,6 +159,7 @@ class LoadedPolicy:
         self.reward_normalizer = reward_normalizer
         self.observation_space = observ_space
         self.action_space = policy.action_space
+        self.convolutional = policy.convolutional
         self._policy = policy
         self._seed = seed
         self._batched = num_agents is not None
@@ -171,6 +173,7 @@ class LoadedPolicy:
         self._begins = np.ones(self._count, bool)
         masked = choices.has_mask(observ_space, self.action_space)
         self._watch = choices.Watch(self.action_space) if masked else None
+        self._programs: dict[bool, Callable[..., tf.Tensor]] = {}
 
     def __repr__(self) -> str:
         return (
@@ -224,7 +227,13 @@ class LoadedPolicy:
             deterministic: Take the most probable actions rather than sample.
         """
         inputs = nested.map(tf.constant, observ)
-        action = self._act(inputs, tf.constant(self._begins), deterministic)
+        begins = tf.constant(self._begins)
+        if deterministic not in self._programs:
+            self._programs[deterministic] = direct(
+                self._act, inputs, begins, deterministic
+            )
+        act = self._programs[deterministic]
+        action = act(*nested.flatten(inputs), begins)
         self._begins[:] = False
         return action.numpy()
 
@@ -269,7 +278,7 @@ class LoadedPolicy:
             return observ
         return nested.map(lambda leaf: leaf[row], observ)
 
-    @tf.function(autograph=False)
+    @around_networks
     def _act(
         self, observ: Any, begins: tf.Tensor, deterministic: bool
     ) -> tf.Tensor:

@@ -152,6 +152,22 @@ def test_compiled_functions_are_compiled():
     )
 
 
+def test_direct_call_is_that_of_the_function():
+    variable, traces = tf.Variable(1.0), []
+
+    @tf.function
+    def add(nest, twice):
+        traces.append(twice)
+        return nest['a'] + (2.0 if twice else 1.0) * variable, nest['b']
+
+    nest = {'a': tf.constant([1.0]), 'b': tf.constant(3)}
+    call = backend.direct(add, nest, True)
+    assert [x.numpy() for x in call(nest['a'], nest['b'])] == [3.0, 3]
+    variable.assign(5.0)
+    assert [x.numpy() for x in call(nest['a'], nest['b'])] == [11.0, 3]
+    assert traces == [True]
+
+
 WITH_GPU = """
 import tensorflow as tf
 visible = ['GPU:0']
