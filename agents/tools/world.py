@@ -36,9 +36,9 @@ FLUSH_SECONDS = 0.3
 # Seconds that a rank waits before it tells why it ends, as one before it may
 # tell the same and end all; how many wait longer than the one before; and
 # seconds for one that only knows that something happened elsewhere.
-TURN_SECONDS = 0.6
+TURN_SECONDS = 1.0
 MOST_TURNS = 4
-LATE_SECONDS = 3.0
+LATE_SECONDS = 5.0
 
 
 class World:

@@ -204,13 +204,14 @@ def test_another_number_of_ranks_goes_on(killed, start):
 
 @pytest.mark.parametrize('number', [0, 1])
 def test_rank_that_is_stopped_is_waited_for_in_vain(start, number):
-    command = start(f'stopped{number}', rank_timeout=2, steps=50_000_000)
+    # More than one has to wait for the other where much else is compiled.
+    command = start(f'stopped{number}', rank_timeout=6, steps=50_000_000)
     command.await_checkpoint()
     command.ranks()[number].send_signal(signal.SIGSTOP)
     ended = command.end()
     assert ended.code == 1
     other = 1 - number
-    assert f'Rank {other} has waited for the others for 2 s' in ended.problems
+    assert f'Rank {other} has waited for the others for 6 s' in ended.problems
     assert ended.problems.count('error') == 1
 
 
