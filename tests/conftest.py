@@ -14,8 +14,7 @@ import pytest
 
 from agents.tools import cpu
 
-# Before anything imports TensorFlow. Many short programs are compiled here and
-# few are run for long.
+# Before anything imports MuJoCo.
 os.environ.setdefault('MUJOCO_GL', 'egl')
 
 # Who is started in the background or by nohup ignores these, and so would the
@@ -25,11 +24,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores, as many tests wait for others.
+    """As many processes as there are cores, which tests fill with their own.
 
     More than a few would need much memory.
     """
-    return min(4, len(cpu.cores()) + 1)
+    return min(4, len(cpu.cores()))
 
 
 def pytest_collection_finish() -> None:
