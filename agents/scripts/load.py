@@ -129,6 +129,7 @@ class LoadedPolicy:
     Attributes:
         observation_space: Space of the observations.
         action_space: Space of the actions.
+        convolutional: Whether there are convolutions in what it computes.
         checkpoint: Training step that the policy is from.
         normalizer: Mean and deviation that observations are normalized by, see
             `agents.scripts.normalizer`; None if they are not.

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from agents.tools import nested
 from agents.tools.graph import backend
 from agents.tools.graph.backend import tf
 
@@ -158,13 +159,13 @@ def test_direct_call_is_that_of_the_function():
     @tf.function
     def add(nest, twice):
         traces.append(twice)
-        return nest['a'] + (2.0 if twice else 1.0) * variable, nest['b']
+        return 10 * nest['b'] + (2.0 if twice else 1.0) * variable, nest['a']
 
-    nest = {'a': tf.constant([1.0]), 'b': tf.constant(3)}
+    nest = {'b': tf.constant(3.0), 'a': tf.constant(4.0)}
     call = backend.direct(add, nest, True)
-    assert [x.numpy() for x in call(nest['a'], nest['b'])] == [3.0, 3]
+    assert [x.numpy() for x in call(*nested.flatten(nest))] == [32.0, 4.0]
     variable.assign(5.0)
-    assert [x.numpy() for x in call(nest['a'], nest['b'])] == [11.0, 3]
+    assert [x.numpy() for x in call(*nested.flatten(nest))] == [40.0, 4.0]
     assert traces == [True]
 
 
