@@ -41,6 +41,10 @@ PRESETS = {
 # Pixels in height and width from which on images are made smaller at once.
 LARGE = 36
 
+# Features that convolutions chosen by size leave at most, which their stride is
+# for. More cost much time and learn no better.
+MOST_FEATURES = 2048
+
 # Leaves that are described.
 MOST_LINES = 6
 
@@ -85,9 +89,12 @@ class Image(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many numbers come of it."""
-        if self.units is not None:
-            return self.units
+        """Size of the vector that the image becomes."""
+        return self.features if self.units is None else self.units
+
+    @property
+    def features(self) -> int:
+        """Size of the output of the last convolution."""
         return math.prod(self.sizes[-1]) * self.filters[-1].number
 
 
@@ -168,10 +175,13 @@ def _describe(space: gym.Space, config: Mapping[str, Any]) -> str:
         f'{number} filters {size}×{size}/{stride}'
         for number, size, stride in found.filters
     )
-    end = f'{found.units} units' if found.units else f'{found.width:,} numbers'
+    units = f' → {found.units} units' if found.units else ''
     count = found.channels
     channels = f'{count} channel{"s" if count > 1 else ""}'
-    return f'image of {rows} × {columns} pixels, {channels} → {layers} → {end}'
+    return (
+        f'image of {rows} × {columns} pixels, {channels} → {layers} → '
+        f'{found.features:,} features{units}'
+    )
 
 
 def _describe_shape(space: gym.Space) -> str:
@@ -215,14 +225,32 @@ def _choose_filters(
     size: tuple[int, int], config: Mapping[str, Any]
 ) -> tuple[tuple[Filters, ...], int | None]:
     chosen = config['convolutions']
-    if chosen is None:
-        chosen = 'atari' if min(size) >= LARGE else 'small'
-    if isinstance(chosen, str):
-        filters, units = PRESETS[chosen]
+    units = None
+    if chosen is None and min(size) < LARGE:
+        filters = _small_filters(size)
+    elif chosen is None or isinstance(chosen, str):
+        filters, units = PRESETS[chosen or 'atari']
     else:
-        filters, units = tuple(Filters(*each) for each in chosen), None
+        filters = tuple(Filters(*each) for each in chosen)
     given = config['image_units']
     return filters, units if given is None else given
+
+
+def _small_filters(size: tuple[int, int]) -> tuple[Filters, ...]:
+    """Choose the stride of the small convolutions by the size of the image.
+
+    It is the smallest one that leaves a moderate number of features.
+    """
+    filters = PRESETS['small'].filters
+    for stride in range(1, max(size)):
+        strided = tuple(each._replace(stride=stride) for each in filters)
+        sizes = _sizes_after(size, strided)
+        if not sizes:
+            break
+        filters = strided
+        if math.prod(sizes[-1]) * filters[-1].number <= MOST_FEATURES:
+            break
+    return filters
 
 
 def _sizes_after(

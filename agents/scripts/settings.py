@@ -216,7 +216,8 @@ NETWORK = Group(
         'convolutions': Setting(
             None,
             kinds.CONVOLUTIONS,
-            'What images go through; None is small below 36 pixels, else atari',
+            'Convolutions for images; None chooses by their size: atari from '
+            '36 pixels on, else small with strides',
         ),
         'image_units': Setting(
             None,

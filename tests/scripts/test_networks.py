@@ -292,6 +292,28 @@ def test_pixels_are_scaled_by_the_bounds_of_their_space():
     assert np.max(found) > 0.5
 
 
+@pytest.mark.parametrize(
+    'size, features, stride',
+    [
+        # Catch, whose policy in the zoo has these layers.
+        ((10, 10), 1_152, 1),
+        ((12, 12), 2_048, 1),
+        ((13, 13), 128, 2),
+        ((30, 30), 1_152, 2),
+        ((35, 35), 2_048, 2),
+        ((20, 200), 1_408, 3),
+    ],
+)
+def test_strides_of_small_images_leave_few_features(size, features, stride):
+    space = gym.spaces.Box(0, 255, (*size, 3), np.uint8)
+    image = encodings.choose(space, config())
+    assert isinstance(image, encodings.Image)
+    assert image.filters == ((16, 3, stride), (32, 3, stride))
+    assert image.features == features
+    (line,) = encodings.describe(space, config())
+    assert line.endswith(f'→ {features:,} features')
+
+
 def test_grey_image_has_one_channel():
     for shape in ((9, 9), (1, 9, 9), (9, 9, 1)):
         space = gym.spaces.Box(0, 255, shape, np.uint8)
