@@ -67,7 +67,7 @@ def observe(
     """Observations to compare policies on, and what they are of.
 
     Those of episodes that the policy plays, or random ones if its environment
-    cannot be made.
+    cannot be made. One that can be made but has other spaces is refused.
 
     Args:
         loaded: The policy.
@@ -84,7 +84,7 @@ def observe(
         ) as (batch_env, policy):
             moments = [*_play(batch_env, policy)]
         return moments, env_setup.name_of(config.env)
-    except errors.Cancelled:
+    except (errors.Cancelled, errors.MisfitError):
         raise
     except errors.UserError:
         return [*imagine(loaded, STEPS)], 'random observations'

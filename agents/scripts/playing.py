@@ -16,7 +16,6 @@ from agents.scripts import (
     utility,
     vectors,
 )
-from agents.tools import choices, errors
 from agents.tools.attr_dict import AttrDict
 
 # How many episodes are played at the same time, at most; and where stepping
@@ -59,10 +58,12 @@ def opened(
     # Libraries may swallow the exception that a signal raises, but not this.
     (signals or interrupts.Interrupts()).call(batch_env.cancel)
     with contextlib.closing(batch_env):
+        utility.require_same_spaces(
+            batch_env, logdir, 'choose the environment by --env or --config'
+        )
         policy = agents.load(
             logdir, config, checkpoint, num_agents, changed.seed
         )
-        _require_same_masks(batch_env, policy)
         yield batch_env, policy
 
 
@@ -167,17 +168,3 @@ def play(
         left -= step.done & step.counts & ~step.lost
         observ = after
         policy.reset(step.done)
-
-
-def _require_same_masks(batch_env: Any, policy: Any) -> None:
-    """Refuse environments that tell of masks as the training had them not."""
-    learnt, found = [
-        choices.has_mask(each.observation_space, each.action_space)
-        for each in (policy, batch_env)
-    ]
-    if learnt != found:
-        raise errors.ConfigError(
-            f'The policy has learnt with{"" if learnt else "out"} masks of '
-            'actions, and its environments are made the other way: --set '
-            f'action_masks={str(learnt).lower()}.'
-        )

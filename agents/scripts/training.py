@@ -35,7 +35,7 @@ from agents.scripts import (
     vectors,
 )
 from agents.scripts.status import Status
-from agents.tools import choices, errors, world
+from agents.tools import errors, world
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.restarts import Restarts
 from agents.tools.runs import checkpoints
@@ -240,7 +240,7 @@ def _train(
             graph, config, status, restarts, began, keep, ranks, called
         )
         if logdir and (logdir / utility.SPACES).exists():
-            _require_same_spaces(envs[0], logdir, 'begin a new run')
+            utility.require_same_spaces(envs[0], logdir, 'begin a new run')
         saver = (
             _restore(graph, loop, config, status, logdir, ranks)
             if saved
@@ -250,7 +250,7 @@ def _train(
             status.say('checkpoint', 'nothing had been saved')
         if source:
             otherwise = 'do not begin from it'
-            _require_same_spaces(envs[0], source.directory, otherwise)
+            utility.require_same_spaces(envs[0], source.directory, otherwise)
         if config.begin_from is not None and not session:
             beginning.take(source, graph, config, ranks, status.say)
         if int(loop.step) >= phases.last_step:
@@ -525,40 +525,6 @@ def _follow(
         return results
 
     return operate
-
-
-def _require_same_spaces(
-    batch_env: Any, logdir: pathlib.Path, otherwise: str
-) -> None:
-    """Refuse to go on in an environment of another kind.
-
-    Args:
-        batch_env: The environment.
-        logdir: Directory of the run that has learnt.
-        otherwise: What to do if another environment is wanted.
-    """
-    found = batch_env.observation_space, batch_env.action_space
-    learnt = utility.load_spaces(logdir)
-    for kind, new, old in zip(
-        ('observations', 'actions'), found, learnt, strict=True
-    ):
-        if new != old:
-            masks = _differ_by_masks(found, learnt)
-            setting = 'action_masks' if masks else 'env'
-            raise errors.ConfigError(
-                f'The environment has {kind} of {new}, where {logdir} has '
-                f'learnt with {old}. Leave {setting} as it was, or '
-                f'{otherwise}.'
-            )
-
-
-def _differ_by_masks(*both: tuple[Any, Any]) -> bool:
-    """Whether a mask is all that observations and actions differ by."""
-    masked = [
-        choices.observed_space(*pair) if choices.may_be_told(*pair) else pair[0]
-        for pair in both
-    ]
-    return masked[0] == masked[1] and both[0][1] == both[1][1]
 
 
 def _find_place(loop: 'Loop', restored: int, phases: plan.Plan) -> None:

@@ -11,7 +11,7 @@ import gymnasium as gym
 from agents import algorithms, tools
 from agents.parts import encodings
 from agents.scripts import env_setup
-from agents.tools import cpu, errors, spaces, world
+from agents.tools import choices, cpu, errors, spaces, world
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import wire
 from agents.tools.graph import compile_cache
@@ -491,3 +491,47 @@ def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
     except (ValueError, errors.EnvError) as error:
         reason = str(error).rstrip('.')
         raise errors.ConfigError(f'Cannot read {path}: {reason}.') from error
+
+
+def require_same_spaces(
+    batch_env: Any, logdir: pathlib.Path, otherwise: str
+) -> None:
+    """Refuse environments with other spaces than a run was trained in.
+
+    Observations may have other bounds where the policy sees them alike.
+
+    Args:
+        batch_env: The environments.
+        logdir: Directory of the run.
+        otherwise: What to do instead of leaving the settings as they were.
+    """
+    observ, action = batch_env.observation_space, batch_env.action_space
+    trained = load_spaces(logdir)
+    found = spaces.first_difference(observ, trained[0])
+    kind = 'observations'
+    if found is None and action != trained[1]:
+        found, kind = ('', action, trained[1]), 'actions'
+    if found is None:
+        return
+    path, new, old = found
+    setting = 'env and env_kwargs'
+    if action == trained[1] and _differ_by_mask(observ, trained[0], action):
+        setting, path, new, old = 'action_masks', '', observ, trained[0]
+    raise errors.MisfitError(
+        f'The environment must have the {kind}{path} of the run {logdir}, '
+        f'{old}, got {new}. Leave {setting} as in its training, or '
+        f'{otherwise}.'
+    )
+
+
+def _differ_by_mask(
+    observ: gym.Space, trained: gym.Space, action: gym.Space
+) -> bool:
+    """Whether observations are alike but for a mask of actions."""
+    one, other = (
+        choices.observed_space(each, action)
+        if choices.may_be_told(each, action)
+        else each
+        for each in (observ, trained)
+    )
+    return spaces.first_difference(one, other) is None

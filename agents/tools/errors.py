@@ -34,7 +34,7 @@ class WriteError(UserError, OSError):
 
 
 class MisfitError(ConfigError):
-    """A checkpoint holds other variables than there are."""
+    """A checkpoint or an environment does not fit the run."""
 
 
 class EnvError(UserError, RuntimeError):

@@ -69,6 +69,47 @@ def require_equal(envs: Iterable[tuple[int, Any]]) -> None:
                 )
 
 
+def first_difference(
+    one: gym.Space, other: gym.Space, path: str = ''
+) -> tuple[str, gym.Space, gym.Space] | None:
+    """Return the first parts of observations that a policy sees differently.
+
+    Bounds of numbers do not matter, as observations are normalized by
+    statistics; those of bytes do, as bytes are divided by the upper one.
+
+    Returns:
+        The path of the parts and their spaces, or None if all are alike.
+    """
+    parts = _parts(one), _parts(other)
+    if parts[0] and parts[1] and parts[0].keys() == parts[1].keys():
+        for key, part in parts[0].items():
+            at = f'{path}[{key!r}]'
+            found = first_difference(part, parts[1][key], at)
+            if found is not None:
+                return found
+        return None
+    return None if _look_alike(one, other) else (path, one, other)
+
+
+def _parts(space: gym.Space) -> dict[Any, gym.Space]:
+    match space:
+        case gym.spaces.Dict():
+            return dict(space.spaces)
+        case gym.spaces.Tuple():
+            return dict(enumerate(space))
+    return {}
+
+
+def _look_alike(one: gym.Space, other: gym.Space) -> bool:
+    boxes = gym.spaces.Box
+    if not (isinstance(one, boxes) and isinstance(other, boxes)):
+        return bool(one == other)
+    scaled = one.dtype == np.uint8
+    return specs(one) == specs(other) and not (
+        scaled and (one.high != other.high).any()
+    )
+
+
 def shape(space: gym.Space) -> tuple[int, ...]:
     """The shape of a value of a space that has one."""
     return space.shape or ()

@@ -154,7 +154,7 @@ def test_policies_of_a_run_with_masks_are_recorded_and_filmed(run, tmp_path):
         run[0], tmp_path, config=config(), env_processes=False
     )
     assert len(files) == 2
-    message = 'has learnt with masks.* other way: --set action_masks=true'
+    message = 'observations of the run .* Leave action_masks as in its'
     with pytest.raises(errors.ConfigError, match=message):
         record.record(
             run[0],
@@ -167,14 +167,14 @@ def test_policies_of_a_run_with_masks_are_recorded_and_filmed(run, tmp_path):
 
 def test_run_with_masks_does_not_go_on_without(run):
     settings = config(action_masks=False)
-    message = 'has learnt with Dict.* Leave action_masks as it was'
+    message = 'Dict.*, got Discrete.* Leave action_masks as in its training'
     with pytest.raises(errors.ConfigError, match=message):
         next(agents.train(settings, run[0], env_processes=False))
 
 
 def test_masks_are_not_blamed_for_other_observations(run):
     settings = config(env='CartPole-v1')
-    message = 'has learnt with Dict.* Leave env as it was'
+    message = 'Dict.*, got Box.* Leave env and env_kwargs as in its training'
     with pytest.raises(errors.ConfigError, match=message):
         next(agents.train(settings, run[0], env_processes=False))
 
