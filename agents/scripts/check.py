@@ -40,6 +40,7 @@ from agents.scripts import (
     settings,
     vectors,
 )
+from agents.scripts.experiments import Experiment
 from agents.tools import choices, cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import inspection
@@ -122,8 +123,13 @@ def check(
         seed: Seed of the environment and the actions.
         changes: Other settings of a config, such as `env_kwargs`.
     """
-    config = configs.ppo(env=env, **changes)
-    return check_config(config, steps, seed)
+    if isinstance(env, str) and not changes:
+        experiment = experiments.find(env=env, look=False)
+        found = check_config(
+            experiment.config, steps, seed, [f'{TRAIN} --env={env}']
+        )
+        return _as_trained(found, experiment)
+    return check_config(configs.ppo(env=env, **changes), steps, seed)
 
 
 def check_config(
@@ -459,9 +465,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if not given.quiet:
                     terminal.show(lambda: view)
 
-            config, train = _find(given)
+            experiment, train = _find(given)
+            config = overrides.apply(experiment.config, given.set)
             seed = config.seed if given.seed is None else given.seed
             found = check_config(config, given.steps, seed, train, progress)
+            found = _as_trained(found, experiment, given.set)
             terminal.close()
             for line in found.lines(terminal.width, given.quiet):
                 terminal.print(errors.escape(line))
@@ -471,18 +479,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code or (1 if breaches else 0)
 
 
-def _find(given: argparse.Namespace) -> tuple[AttrDict, list[str] | None]:
-    """The settings that are asked for, and how to train with them if known."""
-    if given.config:
-        experiment = experiments.find(given.config, given.env)
-        config = experiment.config
-        shown = f'--config={given.config}'
-        shown += f' --env={given.env}' if given.env else ''
-    else:
-        config = configs.ppo(env=experiments.find_env(given.env))
-        shown = f'--env={given.env}'
-    changed = ''.join(f' --set {shlex.quote(text)}' for text in given.set)
-    return overrides.apply(config, given.set), [f'{TRAIN} {shown}{changed}']
+def _find(given: argparse.Namespace) -> tuple[Experiment, list[str]]:
+    """The settings that are asked for, and the command to train with them."""
+    # The check makes the environment itself, and sees its observations.
+    experiment = experiments.find(given.config, given.env, look=False)
+    shown = [
+        f'--{option}={value}'
+        for option, value in (('config', given.config), ('env', given.env))
+        if value
+    ]
+    changed = [f'--set {shlex.quote(text)}' for text in given.set]
+    return experiment, [' '.join([TRAIN, *shown, *changed])]
+
+
+def _as_trained(
+    found: Check, experiment: Experiment, changes: Sequence[str] = ()
+) -> Check:
+    """Complete a check by the settings that a training would choose."""
+    space = found.report.observation_space
+    if space is None or any(breach.ends for breach in found.breaches):
+        return found
+    suited = experiments.suit_observations(experiment, space).config
+    return dataclasses.replace(found, config=overrides.apply(suited, changes))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

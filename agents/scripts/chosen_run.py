@@ -103,6 +103,7 @@ def _choose(
             given.env,
             given.algorithm,
             given.env_processes is not False,
+            changes,
         )
         changed = overrides.apply(experiment.config, changes)
         return directory, experiment, None, changed

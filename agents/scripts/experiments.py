@@ -4,8 +4,10 @@ import contextlib
 import dataclasses
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import gymnasium as gym
 
 from agents.parts import encodings
 from agents.scripts import (
@@ -13,6 +15,7 @@ from agents.scripts import (
     config_names,
     configs,
     env_setup,
+    overrides,
     settings,
     vectors,
 )
@@ -25,6 +28,9 @@ ATARI = 'vector:ale_py:ALE/Pong-v5'
 
 # Where environments of Gymnasium are, which can be made in this process.
 GYMNASIUM = 'gymnasium.envs.'
+
+# Where settings come from that depend on what is observed.
+DEFAULTS_OF_PPO = 'the defaults of ppo'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +66,8 @@ def find(
     env: str | None = None,
     algorithm: str | None = None,
     env_processes: bool = True,
+    changes: Sequence[str] = (),
+    look: bool = True,
 ) -> Experiment:
     """Find the settings of what a command line asks for.
 
@@ -70,13 +78,17 @@ def find(
         algorithm: What learns where there is no config, by default PPO.
         env_processes: Whether an environment that has to be looked at is made
             in a process of its own.
+        changes: Texts `key=value` that the caller replaces settings by. Here
+            they only decide how an environment is made to look at it.
+        look: Whether to make the environment where its observations decide;
+            without it, see `suit_observations`.
     """
     name = name_of(config, env, algorithm)
     if config:
-        found = config_names.find_config(config)()
+        given = config_names.find_config(config)()
         if env:
-            found = found.copy(env=find_env(env))
-        return Experiment(name, found)
+            given = given.copy(env=find_env(env))
+        return Experiment(name, given)
     if not env:
         raise errors.ConfigError(
             'There is nothing to train: give --config=NAME, see `agents '
@@ -84,8 +96,28 @@ def find(
         )
     algorithm = algorithm or configs.ALGORITHMS[0]
     errors.require_known('algorithm', algorithm, configs.ALGORITHMS)
-    wanted = find_env(env)
-    return Experiment(name, *_choose(wanted, algorithm, env_processes))
+    found = Experiment(name, *_choose(find_env(env), algorithm))
+    if not (look and _may_need_images(found)):
+        return found
+    changed = overrides.apply(found.config, changes)
+    return suit_observations(found, _observation_space(changed, env_processes))
+
+
+def suit_observations(found: Experiment, space: gym.Space) -> Experiment:
+    """Choose the settings for images if an environment shows large ones.
+
+    Args:
+        found: What `find` found without a look at the environment.
+        space: Space of the observations.
+    """
+    if _may_need_images(found) and encodings.has_large_images(
+        space, found.config
+    ):
+        length = {'max_length': found.config.max_length}
+        config = configs.images(found.config.env, **length)
+        origin = found.origin.replace(DEFAULTS_OF_PPO, 'those for images')
+        return Experiment(found.name, config, origin)
+    return found
 
 
 def find_for_run(
@@ -131,21 +163,21 @@ def find_env(text: str) -> Any:
     return f'vector:ale_py:{text}' if text.startswith('ALE/') else text
 
 
-def _choose(
-    env: Any, algorithm: str, env_processes: bool
-) -> tuple[AttrDict, str]:
+def _choose(env: Any, algorithm: str) -> tuple[AttrDict, str]:
     """Settings for an environment, and where they come from."""
     if name := _find_config(env, algorithm):
         return getattr(configs, name)(), f'those of the config {name}'
-    likeness = _find_likeness(env)
-    if likeness and (name := _find_config(likeness, algorithm)):
-        config = getattr(configs, name)().copy(env=env)
-        return config, f'those of the config {name}, which is like it'
-    define = getattr(configs, algorithm)
-    config = define(env=env)
-    if algorithm == 'ppo' and _shows_images(config, env_processes):
-        return configs.images(env), 'those for images'
-    return config, f'the defaults of {algorithm}'
+    for like in _list_alike(env):
+        if name := _find_config(like, algorithm):
+            config = getattr(configs, name)().copy(env=env)
+            return config, f'those of the config {name}, which is like it'
+    config = getattr(configs, algorithm)(env=env)
+    origin = f'the defaults of {algorithm}'
+    length = _registered_length(env)
+    if length and length > config.max_length:
+        config = config.copy(max_length=length)
+        origin += f'; max_length {length:,}, as registered'
+    return config, origin
 
 
 def _find_config(env: Any, algorithm: str) -> str | None:
@@ -158,30 +190,57 @@ def _find_config(env: Any, algorithm: str) -> str | None:
     return None
 
 
-def _find_likeness(env: Any) -> str | None:
-    """The environment whose configs suit others of its kind."""
+def _list_alike(env: Any) -> list[str]:
+    """Environments whose configs suit one of their kind, the best first."""
+    if not isinstance(env, str) or env.startswith(env_setup.NATIVE):
+        return []
+    if env.startswith('vector:ale_py:'):
+        return [ATARI]
+    if env.startswith(env_setup.ENVPOOL):
+        name = env.removeprefix(env_setup.ENVPOOL)
+        family = vectors.envpool_family(name)
+        if family == 'atari':
+            return [f'vector:ale_py:ALE/{name}', ATARI]
+        return _list_mujoco(name) if family == 'mujoco.gym' else [name]
+    if not env.startswith(env_setup.VECTOR):
+        point = str(env_setup.find_spec(env).entry_point)
+        if point.startswith(f'{GYMNASIUM}mujoco'):
+            return _list_mujoco(env)
+    return []
+
+
+def _list_mujoco(name: str) -> list[str]:
+    return [re.sub(r'-v\d+$', '-v5', name), MUJOCO]
+
+
+def _registered_length(env: Any) -> int | None:
+    """The length of episodes that an Id is registered with."""
     if not isinstance(env, str) or env.startswith(
         (env_setup.NATIVE, env_setup.ENVPOOL)
     ):
         return None
-    if env.startswith('vector:ale_py:'):
-        return ATARI
-    if not env.startswith(env_setup.VECTOR):
-        point = str(env_setup.find_spec(env).entry_point)
-        if point.startswith(f'{GYMNASIUM}mujoco'):
-            return MUJOCO
-    return None
+    spec = env_setup.find_spec(env.removeprefix(env_setup.VECTOR))
+    return spec.max_episode_steps
 
 
-def _shows_images(config: AttrDict, env_processes: bool) -> bool:
-    """Whether an environment shows images that need large networks."""
-    if env_setup.is_native(config) or vectors.is_vector(config):
-        return False
-    if isinstance(config.env, str):
-        point = str(env_setup.find_spec(config.env).entry_point)
-        env_processes = env_processes and not point.startswith(GYMNASIUM)
-    make = env_setup.constructor(config)
-    timeout = config.worker_timeout
-    members = env_setup.start(make, 1, env_processes, timeout=timeout)
-    with contextlib.closing(members[0]) as member:
-        return encodings.has_large_images(member.observation_space, config)
+def _may_need_images(found: Experiment) -> bool:
+    """Whether settings are the defaults, of which images need others."""
+    return found.origin.startswith(DEFAULTS_OF_PPO) and not env_setup.is_native(
+        found.config
+    )
+
+
+def _observation_space(config: AttrDict, env_processes: bool) -> gym.Space:
+    """Make the environment of a configuration to look at its observations."""
+    member: Any
+    if vectors.is_vector(config):
+        member = vectors.start(config, config.num_agents, (config.seed,))
+    else:
+        if isinstance(config.env, str):
+            point = str(env_setup.find_spec(config.env).entry_point)
+            env_processes = env_processes and not point.startswith(GYMNASIUM)
+        make = env_setup.constructor(config)
+        timeout = config.worker_timeout
+        (member,) = env_setup.start(make, 1, env_processes, timeout=timeout)
+    with contextlib.closing(member):
+        return member.observation_space

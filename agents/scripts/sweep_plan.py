@@ -61,7 +61,9 @@ class Plan:
 
     def find(self) -> AttrDict:
         """The settings that all trials begin with."""
-        found = experiments.find(self.config, self.env, self.algorithm)
+        found = experiments.find(
+            self.config, self.env, self.algorithm, changes=self.set
+        )
         return overrides.apply(found.config, self.set)
 
     def space(self, config: AttrDict) -> dict[str, Range | Choice]:

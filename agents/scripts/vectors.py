@@ -250,6 +250,16 @@ def _complete(
     return {**kwargs, **found}
 
 
+def envpool_family(name: str) -> str:
+    """The part of EnvPool that an environment is from, such as `atari`."""
+    _require_in_envpool(name)
+    from envpool.registration import registry
+
+    # Not documented: nothing is known where another version lacks it.
+    module, *_ = getattr(registry, 'specs', {}).get(name, ('',))
+    return module.removeprefix('envpool.')
+
+
 def _require_in_envpool(name: str) -> None:
     """Refuse a name that EnvPool does not have."""
     if importlib.util.find_spec('envpool') is None:

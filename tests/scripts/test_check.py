@@ -46,6 +46,15 @@ MAZE = """
                 place += 2
             return {'place': place + np.float32(self.far), 'door': 0}
 
+    class Seen(Maze):
+        def __init__(self):
+            super().__init__()
+            shape = 64, 64, 3
+            self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
+
+        def observe(self):
+            return self.np_random.integers(0, 256, (64, 64, 3), np.uint8)
+
     def make_many():
         return gym.make_vec('CartPole-v1')
 
@@ -103,7 +112,7 @@ def test_sound_environment_is_told_and_how_to_train_on_it(run):
 
 def test_episodes_are_cut_as_those_of_a_training(run):
     _, said = run('--env=Pendulum-v1')
-    assert said['episodes'].startswith('1 truncated at 200 steps (as reg')
+    assert said['episodes'].startswith('1 truncated at 200 steps (max_l')
     assert said['actions'] == 'Box 1 float32, -2 to 2'
     _, said = run('--env=Pendulum-v1', '--set', 'max_length=50')
     assert said['episodes'].startswith('4 truncated at 50 steps (max_length)')
@@ -133,6 +142,13 @@ def test_function_of_a_file_with_its_arguments(run, file):
     assert 'but Maze takes no argument render_mode' in said['video']
     command = f"agents train --env={file}:Maze --set 'env_kwargs={{size: 8}}'"
     assert said['train'] == command
+
+
+def test_network_is_that_of_a_training(run, file):
+    _, said = run(f'--env={file}:Seen')
+    assert 'policy → choice of 4; value → 1 number' in said['network']
+    _, said = run(f'--env={file}:Seen', '--set=policy_layers=[8]')
+    assert 'policy → 8 → choice of 4; value → 1 number' in said['network']
 
 
 def test_environment_of_a_config(run, file):

@@ -2,6 +2,7 @@
 
 import textwrap
 
+import gymnasium as gym
 import pytest
 
 from agents.scripts import (
@@ -29,6 +30,18 @@ ENVS = """
 
     class Small(Seen):
         observation_space = gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+
+    class Sized(Seen):
+        def __init__(self, size):
+            self.observation_space = gym.spaces.Box(0, 255, (size,), np.uint8)
+            if size > 9:
+                shape = size, size
+                self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
+
+    def make_vector(num_envs, size=64):
+        def make():
+            return Sized(size)
+        return gym.vector.SyncVectorEnv([make] * num_envs)
 
     def make_nothing():
         raise KeyError('nothing')
@@ -108,6 +121,40 @@ def test_small_images_and_other_algorithms_need_nothing_else(file):
     trpo = experiments.find(env=f'{file}:Seen', algorithm='trpo')
     assert small.config == configs.ppo(env=small.config.env)
     assert trpo.config == configs.trpo(env=trpo.config.env)
+
+
+@pytest.mark.parametrize(
+    'size, origin', [(9, 'the defaults of ppo'), (64, 'those for images')]
+)
+def test_arguments_are_those_that_replace_settings(file, size, origin):
+    for name in 'Sized', 'make_vector':
+        changes = [f'env_kwargs={{size: {size}}}', 'num_agents=2']
+        found = experiments.find(
+            env=f'{file}:{name}', env_processes=False, changes=changes
+        )
+        assert found.origin == origin
+
+
+def test_longer_episodes_are_as_long_as_registered():
+    gym.register('Long-v0', 'gymnasium:Env', max_episode_steps=2000)
+    try:
+        found = experiments.find(env='Long-v0', look=False)
+    finally:
+        del gym.registry['Long-v0']
+    assert found.config == configs.ppo(env='Long-v0', max_length=2000)
+    assert found.origin.endswith('max_length 2,000, as registered')
+
+
+def test_environments_of_envpool_have_the_settings_of_the_same_task():
+    pytest.importorskip('envpool')
+    for env, config in (
+        ('envpool:Pong-v5', configs.pong()),
+        ('envpool:Seaquest-v5', configs.pong()),
+        ('envpool:Hopper-v4', configs.hopper()),
+        ('envpool:Pusher-v4', configs.cheetah()),
+        ('envpool:CartPole-v1', configs.cartpole()),
+    ):
+        assert experiments.find(env=env).config == config.copy(env=env)
 
 
 def test_environment_that_raises_where_it_is_looked_at(file, nothing_left):
