@@ -29,11 +29,19 @@ import numpy as np
 from agents.tools import errors, nested, spaces
 from agents.tools.runs import files
 
-# Limit for files that may come from strangers, packed and unpacked.
+# Limits for files that may come from strangers: bytes packed and unpacked, how
+# much larger the latter may be unless they are few, arrays, and what is said of
+# one beside its numbers.
 MAX_BYTES = 2**31
-
-# What is said of an array beside its numbers, at most.
+MAX_RATIO, FEW_BYTES = 250, 2**26
+MAX_ARRAYS = 1000
 HEADER_BYTES = 2**16
+
+# Others than these inflate to any size before it can be looked at.
+COMPRESSIONS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+
+# Each entry of the directory of an archive begins with it.
+ENTRY = b'PK\x01\x02'
 
 # How far an action may be beyond its bounds, by rounding.
 SLACK = 1e-4
@@ -129,16 +137,15 @@ def read(
             f'There is no file of demonstrations {path.absolute()}. Make one '
             'by `agents record --logdir RUN --outfile FILE`.'
         )
+    packed = files.read(path, MAX_BYTES)
     try:
-        arrays = _unpack(files.read(path, MAX_BYTES))
+        arrays = _unpack(packed)
         expected = _expected(observ_space, action_space)
         found = {name: _fit(arrays, name, *expected[name]) for name in expected}
         _require_ends(found['terminated'] | found['truncated'])
         for name, space in _owners(observ_space, action_space).items():
             found[name] = _count_from_zero(name, found[name], space)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, errors.UserError):
-            raise
+    except ValueError as error:
         reason = str(error).rstrip('.')
         raise errors.ConfigError(
             f'The demonstrations {path} cannot be used: {reason}.'
@@ -171,17 +178,43 @@ def _expected(
 
 
 def _unpack(data: bytes) -> dict[str, np.ndarray]:
-    """The arrays of a file, none larger than what there is of it."""
-    arrays = {}
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
-            raise ValueError(f'it unpacks to more than {MAX_BYTES:,} bytes')
-        for entry in archive.infolist():
-            with archive.open(entry) as file:
-                arrays[entry.filename.removesuffix('.npy')] = _parse(
-                    file.read(entry.file_size), entry.filename
+    """Return the arrays of an archive, whose declared sizes are checked first.
+
+    Raises:
+        ValueError: Whatever is wrong with the archive.
+    """
+    if data.count(ENTRY) > MAX_ARRAYS:
+        raise ValueError(f'it has more than {MAX_ARRAYS:,} arrays')
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            _require_small(entries, len(data))
+            return {
+                entry.filename.removesuffix('.npy'): _parse(
+                    # Deflated ones do not inflate further than this.
+                    archive.open(entry).read(entry.file_size),
+                    entry.filename,
                 )
-    return arrays
+                for entry in entries
+            }
+    except ValueError:
+        raise
+    except Exception as error:  # Of zipfile, zlib, NumPy or the parser of it.
+        reason = str(error) or type(error).__name__
+        raise ValueError(f'it is damaged: {reason}') from error
+
+
+def _require_small(entries: list[zipfile.ZipInfo], packed: int) -> None:
+    """Refuse an archive that inflates to more than it may."""
+    for entry in entries:
+        if entry.compress_type not in COMPRESSIONS:
+            raise ValueError(
+                f'{entry.filename!r} must be stored or deflated, as by '
+                f'numpy.savez_compressed, got method {entry.compress_type}'
+            )
+    limit = min(MAX_BYTES, max(FEW_BYTES, MAX_RATIO * packed))
+    if sum(entry.file_size for entry in entries) > limit:
+        raise ValueError(f'it unpacks to more than {limit:,} bytes')
 
 
 def _parse(data: bytes, name: str) -> np.ndarray:
@@ -193,13 +226,16 @@ def _parse(data: bytes, name: str) -> np.ndarray:
     }
     if version not in readers:
         raise ValueError(f'{name!r} is of an unknown version {version}')
-    shape, _, dtype = readers[version](file, max_header_size=HEADER_BYTES)
+    shape, is_fortran, dtype = readers[version](
+        file, max_header_size=HEADER_BYTES
+    )
     if dtype.kind not in 'biuf':
         raise ValueError(f'{name!r} holds {dtype} where numbers were expected')
     if math.prod(shape) * dtype.itemsize != len(data) - file.tell():
         raise ValueError(f'{name!r} does not hold what it says')
-    file.seek(0)
-    return np.lib.format.read_array(file, allow_pickle=False)
+    order = 'F' if is_fortran else 'C'
+    array = np.frombuffer(data[file.tell() :], dtype)
+    return array.reshape(shape, order=order)
 
 
 def _fit(

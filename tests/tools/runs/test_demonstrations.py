@@ -1,7 +1,9 @@
 """Files of demonstrations: what is in them, and what is refused."""
 
+import contextlib
 import io
 import os
+import random
 import zipfile
 
 import gymnasium as gym
@@ -206,6 +208,33 @@ def test_file_that_unpacks_to_more_than_memory_is_refused(
     np.savez_compressed(path, **arrays(observ=np.zeros((100_000, 3))))
     assert path.stat().st_size < 100_000
     refused(path, 'unpacks to more than 100,000 bytes')
+
+
+@pytest.mark.parametrize('method', [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compression_that_inflates_without_limit_is_refused(tmp_path, method):
+    path = tmp_path / 'demos.npz'
+    with zipfile.ZipFile(path, 'w', method) as archive:
+        archive.writestr('observ.npy', bytes(2**25))
+    refused(path, "'observ.npy' must be stored or deflated")
+
+
+def test_file_of_many_entries_is_refused(tmp_path):
+    path = tmp_path / 'demos.npz'
+    with zipfile.ZipFile(path, 'w') as archive:
+        for number in range(demonstrations.MAX_ARRAYS + 1):
+            archive.writestr(f'{number}.npy', b'')
+    refused(path, 'more than 1,000 arrays')
+
+
+def test_every_changed_byte_is_read_or_refused(file):
+    """Changes of the archive, its directory and the headers of arrays."""
+    original, chance = file.read_bytes(), random.Random(0)
+    for _ in range(400):
+        data = bytearray(original)
+        data[chance.randrange(len(data))] = chance.randrange(256)
+        file.write_bytes(data)
+        with contextlib.suppress(errors.ConfigError):
+            read(file)
 
 
 @pytest.mark.parametrize('contents', [b'', b'PK\x03\x04', b'x' * 500])
