@@ -25,10 +25,14 @@ from tensorflow.core.protobuf import tensor_bundle_pb2  # Now it is set up.
 INDEX_BYTES = 2**20
 DATA_BYTES = 2**32
 MAX_VARIABLES = 20_000
+MAX_DIMENSIONS = 32
 NAME_BYTES = 1000
 
 _MAGIC = bytes.fromhex('57fb808b247547db')
 _FOOTER_BYTES = 48
+
+# What a block ends with beside its entries: its compression and a checksum.
+_TRAILER_BYTES = 5
 
 
 class Variable(NamedTuple):
@@ -75,6 +79,8 @@ def values(
 
 def _variable(data: bytes) -> Variable:
     entry = tensor_bundle_pb2.BundleEntryProto.FromString(data)
+    if len(entry.shape.dim) > MAX_DIMENSIONS:
+        raise ValueError('a variable has too many dimensions')
     shape = [dimension.size for dimension in entry.shape.dim]
     if min([entry.offset, *shape]) < 0 or entry.shard_id or entry.slices:
         raise ValueError('a variable is not in one piece')
@@ -87,8 +93,12 @@ def _entries(index: bytes) -> Iterator[tuple[bytes, bytes]]:
     if not footer.endswith(_MAGIC):
         raise ValueError('it has no end')
     (_, _, start, size), _ = _numbers(footer, 0, 4)
+    end = 0
     for _, handle in _block(index, start, size):
         (start, size), _ = _numbers(handle, 0, 2)
+        if start < end:  # Otherwise a small index could be read without end.
+            raise ValueError('its blocks overlap or are not in order')
+        end = start + size + _TRAILER_BYTES
         yield from _block(index, start, size)
 
 
