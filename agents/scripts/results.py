@@ -17,7 +17,7 @@ from agents.tools.runs import progress
 RUN = 'run'
 
 # Columns that are no numbers with a point.
-TYPES = {'step': np.int64, 'phase': np.str_, RUN: np.str_}
+TYPES = {'step': np.int64, 'phase': np.str_}
 
 
 def results(logdir: str | pathlib.Path) -> 'Results':
@@ -155,5 +155,6 @@ def _join(name: str, runs: Mapping[str, Results]) -> Results:
         )
         for key in names
     }
-    labels = np.repeat(np.array([*runs], np.str_), counts)
+    # As objects, which share a long name between rows.
+    labels = np.repeat(np.array([*runs], object), counts)
     return Results(name, {RUN: labels, **columns}, runs=runs)

@@ -64,6 +64,16 @@ def runs(native_run, tmp_path):
     return home
 
 
+def test_long_names_of_runs_take_no_memory(native_run, tmp_path):
+    directory = tmp_path / 'x' / ('n' * 200)
+    shutil.copytree(native_run, directory)
+    rows = ''.join(f'{step},eval,1\n' for step in range(30_000))
+    (directory / 'progress.csv').write_text(f'step,phase,score\n{rows}')
+    found = agents.results(tmp_path / 'x')
+    assert found['run'].nbytes < 1e6
+    assert set(found['run']) == {'n' * 200}
+
+
 def test_runs_of_a_directory_are_one_table_and_several(runs):
     found = agents.results(runs)
     # The line that was cut short is passed over.

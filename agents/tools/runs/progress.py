@@ -23,6 +23,9 @@ COLUMNS = (
     'steps_per_second',
 )
 
+# What a row can be of.
+PHASES = 'train', 'eval'
+
 # Limits for files that may come from strangers.
 MAX_BYTES = 2**30
 MAX_LINE = 10_000
@@ -83,6 +86,9 @@ def _parse_row(cells: dict[str, str]) -> Row:
     step, phase, score = [cells[name] for name in COLUMNS[:3]]
     if not re.fullmatch('[0-9]{1,18}', step):
         raise ValueError(f'{step[:20]!r} is no step')
+    if phase not in PHASES:
+        shown = errors.shorten(repr(phase), 50)
+        raise ValueError(f'Its phase must be train or eval, got {shown}')
     std = cells.get('score_std')  # Older tables lack it.
     mean, deviation = float(score or math.nan), float(std or math.nan)
     return Row(int(step), phase, mean, deviation, cells)

@@ -61,6 +61,8 @@ HOSTILE = {
     'negative step': f'{NAMES}-3,train,1,1\n',
     'step in other digits': f'{NAMES}²,train,1,1\n',
     'no deviation': 'step,phase,score,score_std\n10,train,1,wide\n',
+    'long phase': f'{NAMES}10,{"x" * 9000},1,1\n',
+    'other phase': f'{NAMES}10,test,1,1\n',
     'no score': f'{NAMES}10,train,high,1\n',
     'no text': NAMES.encode() + b'10,train,1,\xff\n',
     'zero bytes': NAMES.encode() + b'\0\0,,,\n',
