@@ -6,12 +6,15 @@ import gymnasium as gym
 import numpy as np
 
 from agents.environments.native_env import NativeEnv
-from agents.tools import nested
+from agents.tools import errors, nested
 from agents.tools.graph import random
 from agents.tools.graph.backend import tf
 
 # Pixels of the board along each side.
 SIZE = 10
+
+# Most channels, as settings may come from a stranger.
+MOST_FRAMES = 64
 
 # Pixels in a frame of each one of the board.
 SCALE = 20
@@ -46,15 +49,14 @@ class Catch(NativeEnv):
     reinforcement learning, on a square board.
 
     Args:
-        frames: Number of channels.
+        frames: Number of channels, 1 to 64.
     """
 
     action_space = gym.spaces.Discrete(3)
     max_length = SIZE - 1
 
     def __init__(self, frames: int = 1):
-        if frames < 1:
-            raise ValueError(f'There is at least one frame, not {frames}.')
+        errors.require_integer('frames', frames, 1, MOST_FRAMES)
         self._frames = frames
         shape = SIZE, SIZE, frames
         self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)

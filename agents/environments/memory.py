@@ -6,9 +6,12 @@ import gymnasium as gym
 import numpy as np
 
 from agents.environments.native_env import NativeEnv
-from agents.tools import nested
+from agents.tools import errors, nested
 from agents.tools.graph import random
 from agents.tools.graph.backend import tf
+
+# Limits for settings that may come from a stranger.
+MOST_STEPS, MOST_SYMBOLS = 1_000_000, 1_000
 
 # Pixels of a symbol in a frame.
 TILE = 64
@@ -38,17 +41,13 @@ class Memory(NativeEnv):
     memory, without the corridor.
 
     Args:
-        length: Steps of an episode, at least two.
-        symbols: Number of symbols.
+        length: Steps of an episode, 2 to 1,000,000: a cue and a question.
+        symbols: Number of symbols, 2 to 1,000.
     """
 
     def __init__(self, length: int = 5, symbols: int = 2):
-        if length < 2 or symbols < 2:
-            raise ValueError(
-                'An episode has a cue and a question, so the length is at '
-                f'least 2, not {length}; and a cue tells of at least 2 symbols '
-                f'which one it is, not {symbols}.'
-            )
+        errors.require_integer('length', length, 2, MOST_STEPS)
+        errors.require_integer('symbols', symbols, 2, MOST_SYMBOLS)
         self._length, self._symbols = length, symbols
         size = symbols + 2
         self.observation_space = gym.spaces.Box(0.0, 1.0, (size,), np.float32)

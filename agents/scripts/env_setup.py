@@ -147,6 +147,12 @@ def native(config: AttrDict) -> Any:
     kind = config.env
     if isinstance(kind, str):
         kind = registry.find(kind.removeprefix(NATIVE))
+        try:
+            inspect.signature(kind).bind(**config.env_kwargs)
+        except TypeError as error:
+            raise errors.ConfigError(
+                f'env_kwargs must be arguments of {config.env}: {error}.'
+            ) from error
     return kind(**config.env_kwargs)
 
 

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable
+from typing import Any
 
 # How long a message may be that quotes a file.
 MOST_CHARACTERS = 2_000
@@ -104,6 +105,16 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(str(name), list(choices), n=1)
     return f'; did you mean {close[0]!r}?' if close else '.'
+
+
+def require_integer(name: str, value: Any, least: int, most: int) -> None:
+    """Refuse what is no integer within limits, or a truth value."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if not is_integer or not least <= value <= most:
+        raise ConfigError(
+            f'{name} must be an integer from {least:,} to {most:,}, got '
+            f'{shorten(repr(value), 100)}.'
+        )
 
 
 def require_known(kind: str, name: str, choices: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from agents.environments.catch import Catch, State
+from agents.tools import errors
 from agents.tools.graph import random
 from agents.tools.graph.backend import tf
 
@@ -93,9 +94,10 @@ def test_a_frame_is_the_board_enlarged():
     assert (frame == frame[::20, ::20].repeat(20, 0).repeat(20, 1)).all()
 
 
-def test_no_frame_is_refused():
-    with pytest.raises(ValueError, match='at least one frame'):
-        Catch(frames=0)
+@pytest.mark.parametrize('frames', [0, 100_000_000])
+def test_other_numbers_of_frames_are_refused(frames):
+    with pytest.raises(errors.ConfigError, match='from 1 to 64, got'):
+        Catch(frames=frames)
 
 
 def play(env, current, actions):

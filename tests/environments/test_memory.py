@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from agents.environments.memory import Memory, State
+from agents.tools import errors
 from agents.tools.graph import random
 from agents.tools.graph.backend import tf
 
@@ -89,7 +90,8 @@ def test_a_frame_has_a_bright_square_where_the_observation_is_one():
     assert squares.min((0, 2, 3)).tolist() == [0, 255, 0, 0]
 
 
-@pytest.mark.parametrize('arguments', [{'length': 1}, {'symbols': 1}])
-def test_what_needs_no_memory_is_refused(arguments):
-    with pytest.raises(ValueError, match='at least 2'):
-        Memory(**arguments)
+@pytest.mark.parametrize('name', ['length', 'symbols'])
+@pytest.mark.parametrize('value', [1, 10**9, 2.5, '3', True])
+def test_other_sizes_are_refused(name, value):
+    with pytest.raises(errors.ConfigError, match=f'{name} must be an integer'):
+        Memory(**{name: value})

@@ -384,6 +384,13 @@ def test_unknown_setting_of_environment_is_told(start):
     assert "'colour'" in message
 
 
+def test_unknown_setting_of_native_environment_is_refused():
+    found = config(env='native:Catch-v0', env_kwargs={'colour': 5})
+    message = "must be arguments of native:Catch-v0: .*'colour'"
+    with pytest.raises(errors.ConfigError, match=message):
+        env_setup.native(found)
+
+
 @pytest.mark.parametrize('kind', ['name', 'function'])
 def test_episode_is_cut_off_after_max_length(start, counter, kind):
     by_name = config(env='Pendulum-v1', max_length=3)
