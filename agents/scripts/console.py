@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from agents.tools import errors
+
 if TYPE_CHECKING:  # It imports rich, which only terminals need.
     from agents.scripts.display import Display
 
@@ -90,7 +92,12 @@ class Console:
         self.print(f'{topic:<{TOPIC}}{text}')
 
     def print(self, text: str) -> None:
-        """Print lines that stay, as they are."""
+        """Print lines that stay.
+
+        They may quote a file of a stranger, so that what would move the cursor
+        or change its color is escaped.
+        """
+        text = '\n'.join(map(errors.escape, text.split('\n')))
         with self._lock:
             if self._display:
                 self._display.print(text)

@@ -14,6 +14,7 @@ import rich.table
 import rich.text
 
 from agents.scripts.console import TOPIC, View
+from agents.tools import errors
 
 # Rows of facts at most, and columns below which there is no bar.
 MOST_ROWS = 4
@@ -89,7 +90,7 @@ class _Drawn:
 
 
 def _line(text: str, width: int | None = None) -> rich.text.Text:
-    return rich.text.Text(text[:width], no_wrap=True)
+    return rich.text.Text(errors.escape(text)[:width], no_wrap=True)
 
 
 def _pack(facts: tuple[str, ...], width: int) -> list[str]:

@@ -68,6 +68,18 @@ def test_lines_begin_with_their_topic():
     )
 
 
+def test_text_of_a_file_moves_no_cursor(terminal, quickly):
+    stream = io.StringIO()
+    console.Console(stream).say('policy', 'of \x1b[2JCart\u202ePole\nnext')
+    assert stream.getvalue() == (
+        'policy     of \\x1b[2JCart\\u202ePole\nnext\n'
+    )
+    stream, shown = terminal
+    with console.Console(stream) as output:
+        output.show(view(text='\x1b[31m', facts=('\x1b]0;title\x07',)))
+        assert screen(shown())[0] == r'learning   \x1b[31m'
+
+
 def test_width_is_that_of_a_terminal(terminal, monkeypatch):
     monkeypatch.setenv('COLUMNS', '97')
     stream, _ = terminal
