@@ -52,10 +52,13 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
 def write(function: Function, path: pathlib.Path) -> None:
     """Write a policy into an empty directory."""
     options = tf.saved_model.SaveOptions(save_debug_info=False)
-    with quietly():
-        tf.saved_model.save(
-            function.module, str(path), {SIGNATURE: function.program}, options
-        )
+    signatures = {SIGNATURE: function.program}
+    try:
+        with quietly():
+            tf.saved_model.save(function.module, str(path), signatures, options)
+    except tf.errors.OpError as error:  # Such as of a full disk.
+        reason = errors.in_an_operation(error.message).rpartition('; ')[2]
+        raise errors.WriteError(f'Cannot write to {path}: {reason}.') from error
     text = json.dumps(function.described, indent=2, allow_nan=False)
     files.write(path / DESCRIPTION, f'{text}\n'.encode())
 

@@ -3,6 +3,7 @@
 import http.client
 import json
 import pathlib
+import resource
 import socket
 import subprocess
 import sys
@@ -114,6 +115,21 @@ def test_what_differs_is_not_written(run, tmp_path, monkeypatch):
 def test_other_names_are_refused(tmp_path, name, message):
     with pytest.raises(errors.ConfigError, match=message):
         agents.export(tmp_path, tmp_path / name)
+
+
+@pytest.mark.parametrize('size', [100, 10_000])
+def test_full_disk_leaves_nothing_of_a_saved_model(run, tmp_path, size):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        with pytest.raises(
+            errors.WriteError, match='Cannot write to'
+        ) as raised:
+            agents.export(run, tmp_path / 'policy', check=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert 'File too large' in str(raised.value)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_command_tells_what_it_did(run, tmp_path, monkeypatch, capfd):
