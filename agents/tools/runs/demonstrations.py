@@ -233,9 +233,8 @@ def _parse(data: bytes, name: str) -> np.ndarray:
         raise ValueError(f'{name!r} holds {dtype} where numbers were expected')
     if math.prod(shape) * dtype.itemsize != len(data) - file.tell():
         raise ValueError(f'{name!r} does not hold what it says')
-    order = 'F' if is_fortran else 'C'
     array = np.frombuffer(data[file.tell() :], dtype)
-    return array.reshape(shape, order=order)
+    return array.reshape(shape, order='F' if is_fortran else 'C')
 
 
 def _fit(
