@@ -11,11 +11,13 @@ import inspect
 import os
 import resource
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs import registration
 
 from agents import environments as registry
 from agents.tools import cpu, errors
@@ -144,16 +146,85 @@ def require(config: AttrDict) -> None:
 
 def native(config: AttrDict) -> Any:
     """Make the environment of a configuration that is written in TensorFlow."""
-    kind = config.env
+    kind, name, kwargs = config.env, name_of(config.env), config.env_kwargs
     if isinstance(kind, str):
         kind = registry.find(kind.removeprefix(NATIVE))
+    require_arguments(kind, name, kwargs)
+    try:
+        return kind(**kwargs)
+    except errors.UserError:
+        raise
+    except Exception:
+        trace = traceback.format_exc().rstrip()
+        raise errors.EnvError(
+            f'{name} raised an error while it was constructed:\n{trace}'
+        ) from None
+
+
+def require_arguments(
+    make: Callable[..., Any], name: str, kwargs: Mapping[str, Any]
+) -> None:
+    """Refuse `env_kwargs` that a class or function does not take, or lacks.
+
+    Raises:
+        EnvError: Which may leave a worker.
+    """
+    parameters = _keywords(make)
+    if parameters is None:
+        return
+    known = [key for key in parameters if key != 'render_mode']
+    listed = ', '.join(known) or 'none'
+    for key in kwargs:
+        if key == 'render_mode' and key not in parameters:
+            raise _lacks_rendering(name)
+        if key not in parameters:
+            near = errors.nearest(key, known)
+            raise errors.EnvError(
+                f'The env_kwargs of {name} must be among its arguments '
+                f'({listed}), got {key!r}{near}'
+            )
+    missing = [
+        key
+        for key, parameter in parameters.items()
+        if parameter.default is parameter.empty and key not in kwargs
+    ]
+    if missing:
+        raise errors.EnvError(
+            f'The env_kwargs of {name} must have {", ".join(missing)}, got '
+            f'{dict(kwargs)}. Its arguments are {listed}; set them as in '
+            f"--set 'env_kwargs={{{missing[0]}: VALUE}}'."
+        )
+
+
+def _keywords(make: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
+    """The arguments that may be named; None if they cannot be told.
+
+    A class that takes any hands those on that it does not know to the next.
+    """
+    places = [make]
+    if isinstance(make, type):
+        kinds = [kind for kind in make.__mro__[:-1] if '__init__' in vars(kind)]
+        if any('__new__' in vars(kind) for kind in make.__mro__[:-1]):
+            return None
+        if not kinds:
+            return {}
+        places = [functools.partial(vars(k)['__init__'], None) for k in kinds]
+    found: dict[str, inspect.Parameter] = {}
+    for place in places:
         try:
-            inspect.signature(kind).bind(**config.env_kwargs)
-        except TypeError as error:
-            raise errors.ConfigError(
-                f'env_kwargs must be arguments of {config.env}: {error}.'
-            ) from error
-    return kind(**config.env_kwargs)
+            parameters = inspect.signature(place).parameters.values()
+        except (TypeError, ValueError):
+            return None
+        if any(each.kind == each.POSITIONAL_ONLY for each in parameters):
+            return None
+        for each in parameters:
+            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+                # Only those of the class itself have to be named.
+                default = each.default if place is places[0] else None
+                found.setdefault(each.name, each.replace(default=default))
+        if all(each.kind != each.VAR_KEYWORD for each in parameters):
+            return found
+    return None
 
 
 def start(
@@ -264,6 +335,7 @@ def _make_limited(
     """Make an environment that truncates its episodes, unless told not to."""
     if callable(env):
         _quiet_mujoco()
+        require_arguments(env, name_of(env), kwargs)
         made = env(**kwargs)
         if isinstance(made, gym.vector.VectorEnv):
             raise errors.EnvError(f'What {name_of(env)} makes {NO_COUNT}')
@@ -280,6 +352,11 @@ def _make_limited(
     if 'gymnasium.envs.mujoco' in str(env.entry_point):
         kwargs = _with_camera(kwargs)
     prepare_single(env)
+    creator: Any = env.entry_point
+    if isinstance(creator, str):
+        creator = registration.load_env_creator(creator)
+    if creator is not None:
+        require_arguments(creator, env.id, {**env.kwargs, **kwargs})
     length = NO_LIMIT
     if max_length is not None:
         length = min(max_length, env.max_episode_steps or max_length)
@@ -389,12 +466,16 @@ def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
 def _require_rendering(env: Any) -> None:
     """Refuse a function of the user's that cannot be asked for frames."""
     if not takes_render_mode(env):
-        raise errors.EnvError(
-            f'{name_of(env)} takes no argument render_mode, by which '
-            'environments are asked for frames, so there is no video. Add '
-            'render_mode=None to its arguments and pass it on to the '
-            'environment, whose render() returns frames if it is "rgb_array".'
-        )
+        raise _lacks_rendering(name_of(env))
+
+
+def _lacks_rendering(name: str) -> errors.EnvError:
+    return errors.EnvError(
+        f'{name} takes no argument render_mode, by which environments are '
+        'asked for frames, so there is no video. Add render_mode=None to its '
+        'arguments and pass it on to the environment, whose render() returns '
+        'frames if it is "rgb_array".'
+    )
 
 
 def takes_render_mode(env: Any) -> bool:

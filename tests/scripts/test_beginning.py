@@ -179,7 +179,7 @@ def test_what_it_began_from_is_written_down_and_not_needed_again(
         ({'activation': 'relu'}, 'with activation=tanh.*activation=relu'),
         ({'normalize_observ': False}, 'with normalize_observ=True'),
         ({'network': 'recurrent'}, 'learnt with network=feed_forward'),
-        ({'env': 'Acrobot-v1'}, 'observations of .* Leave env and env_kwargs as in'),
+        ({'env': 'Acrobot-v1'}, 'observations of .* Leave env and env_kwargs'),
         ({'begin_from': '{}@15'}, 'no checkpoint 15 in .* there are 10, 20'),
         ({'begin_from': '{}/checkpoints'}, 'Expected the directory of a run'),
     ],

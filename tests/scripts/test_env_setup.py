@@ -379,16 +379,10 @@ def test_unknown_setting_of_environment_is_told(start):
     constructor = env_setup.constructor(config(env_kwargs={'colour': 5}))
     with pytest.raises(errors.EnvError) as info:
         start(constructor, 2, num_workers=1)
-    message = str(info.value)
-    assert 'Environment 0 raised an error while it was constructed' in message
-    assert "'colour'" in message
-
-
-def test_unknown_setting_of_native_environment_is_refused():
-    found = config(env='native:Catch-v0', env_kwargs={'colour': 5})
-    message = "must be arguments of native:Catch-v0: .*'colour'"
-    with pytest.raises(errors.ConfigError, match=message):
-        env_setup.native(found)
+    assert str(info.value) == (
+        'Environment 0: The env_kwargs of CartPole-v1 must be among its '
+        "arguments (sutton_barto_reward), got 'colour'."
+    )
 
 
 @pytest.mark.parametrize('kind', ['name', 'function'])
@@ -515,3 +509,43 @@ def test_atari_says_nothing():
         text=True,
     )
     assert result.stderr == ''
+
+
+@pytest.mark.parametrize(
+    ('env', 'kwargs', 'message'),
+    [
+        (
+            'native:Catch-v0',
+            {'frame': 2},
+            r"\(frames\), got 'frame'; .*'frames'",
+        ),
+        ('native:CartPole-v1', {'size': 2}, r"\(none\), got 'size'\."),
+        ('native:Catch-v0', {'frames': 'a'}, "frames must .*, got 'a'"),
+        ('CartPole-v1', {'sutton_barto_rewards': 1}, "'sutton_barto_reward'"),
+        ('Pendulum-v1', {1: 2}, r'\(g\), got 1'),
+        ('Counter', {'size': 2}, r"\(sizes, name\), got 'size'; .*'sizes'"),
+        (
+            'Counter',
+            {'name': 'x'},
+            'must have sizes, .* arguments are sizes, n',
+        ),
+    ],
+)
+def test_arguments_that_an_environment_does_not_take(
+    env, kwargs, message, counter
+):
+    settings = config(
+        env=counter if env == 'Counter' else env, env_kwargs=kwargs
+    )
+    with pytest.raises(errors.UserError, match=message) as raised:
+        if env_setup.is_native(settings):
+            env_setup.native(settings)
+        env_setup.start(env_setup.constructor(settings), 1, False)
+    assert '\n' not in str(raised.value)
+
+
+def test_arguments_that_a_class_hands_on_are_looked_up():
+    make = gym.make('Ant-v5').unwrapped.__class__
+    env_setup.require_arguments(make, 'Ant-v5', {'width': 100})
+    with pytest.raises(errors.EnvError, match="got 'widht'; .*'width'"):
+        env_setup.require_arguments(make, 'Ant-v5', {'widht': 100})
