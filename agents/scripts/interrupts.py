@@ -30,6 +30,12 @@ PATIENCE = 1.0
 # Seconds to wait for somebody to read what is said.
 TELL_SECONDS = 0.5
 
+# What ends the thread that hears signals: the number of no signal.
+END = b'\0'
+
+# The contexts in which signals are heard, the innermost last.
+_ACTIVE: list['Interrupts'] = []
+
 
 def end_silently() -> None:
     """Let Ctrl-C end this process without a traceback, as long as it starts.
@@ -121,6 +127,9 @@ class Interrupts:
             hold: Whether the signal is not to raise anything before the end,
                 as what is done must not be left half done.
         """
+        for number in self._before:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.SIG_IGN):
+                signal.signal(number, self._handle)  # An environment did that.
         self._doing, self._held = doing, hold
         try:
             yield
@@ -145,6 +154,7 @@ class Interrupts:
         self._wakeup = signal.set_wakeup_fd(
             self._write, warn_on_full_buffer=False
         )
+        _ACTIVE.append(self)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         return self
@@ -156,11 +166,21 @@ class Interrupts:
         trace: TracebackType | None,
     ) -> None:
         self.disarm()
+        self._stop_hearing()
+        # The end of the pipe does not end the thread where a process that an
+        # environment has forked holds the pipe as well. An environment may
+        # also have closed it.
+        with contextlib.suppress(OSError):
+            os.write(self._write, END)
+            os.close(self._write)
+        self._listener.join(PATIENCE)
+
+    def _stop_hearing(self) -> None:
+        """Leave signals to whoever handled them before."""
+        _ACTIVE.remove(self)
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        os.close(self._write)  # Ends the thread.
-        self._listener.join()
 
     def _handle(self, number: int, frame: object) -> None:
         """In the main thread, as soon as that runs Python."""
@@ -202,10 +222,22 @@ class Interrupts:
 
     def _next(self) -> int | None:
         """Wait for the next signal; None if there is none before the end."""
-        while number := os.read(self._read, 1):
+        while (number := os.read(self._read, 1)) not in (END, b''):
             if number[0] in self._before and self._ranks.is_first:
                 return number[0]
         return None
+
+
+def _leave_to_parent() -> None:
+    """Let a forked process hear signals as if there were no context.
+
+    It would write those that it gets into the pipe of its parent.
+    """
+    for active in reversed(_ACTIVE.copy()):
+        active._stop_hearing()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def run(

@@ -2,6 +2,8 @@
 
 import difflib
 import re
+import signal
+import traceback
 from collections.abc import Iterable
 from typing import Any
 
@@ -58,8 +60,58 @@ class ElsewhereError(UserError):
     """Another rank cannot go on, and knows more of the reason."""
 
 
+class TooLate(BaseException):
+    """Something that an environment does has taken longer than it may."""
+
+
 class Cancelled(UserError):
     """Stepping was called off from outside, for example by Ctrl-C."""
+
+
+def of_environment(error: BaseException, who: str, doing: str) -> BaseException:
+    """Make the error that a training ends by of one that an environment raised.
+
+    An environment may raise anything: SystemExit, GeneratorExit, an exception
+    without a text. Ctrl-C alone stays what it is.
+
+    Args:
+        error: What the environment raised, or found of its own results.
+        who: Which environment, such as "Environment 3".
+        doing: What it was asked for, such as "in step".
+
+    Returns:
+        An `EnvError` with the traceback, if it is not an `EnvError` already.
+    """
+    if isinstance(error, EnvError):
+        return EnvError(f'{who}: {error}')
+    # A worker, which ignores Ctrl-C, raises KeyboardInterrupt by itself only.
+    heard = signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+    ours = (Cancelled, TooLate, *([KeyboardInterrupt] if heard else []))
+    if isinstance(error, ours):
+        return error
+    return EnvError(f'{who} raised an error {doing}:\n{describe_trace(error)}')
+
+
+def describe_trace(error: BaseException) -> str:
+    """The traceback of an error, whatever its methods raise."""
+    try:
+        return ''.join(traceback.format_exception(error)).rstrip()
+    except BaseException:
+        frames = ''.join(traceback.format_tb(error.__traceback__))
+        return f'{frames}{type(error).__name__}'
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an error, or that there is none."""
+    try:
+        return str(error)
+    except BaseException:
+        return '(its text raises an error itself)'
+
+
+def describe(error: BaseException) -> str:
+    """The type and the text of an error, in a line."""
+    return escape(f'{type(error).__name__}: {text_of(error)}')
 
 
 def escape(text: str) -> str:

@@ -301,6 +301,40 @@ def test_call_after_the_signal_is_at_once():
         assert signals.signal == signal.SIGTERM
 
 
+def test_forked_process_is_neither_waited_for_nor_heard():
+    with interrupts.Interrupts(quiet=True) as signals:
+        number = os.fork()
+        if not number:
+            time.sleep(60)
+            os._exit(0)
+        listener = signals._listener
+        time.sleep(0.1)
+        os.kill(number, signal.SIGTERM)
+        _, status = os.waitpid(number, 0)
+        assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
+        other = os.fork()
+        if not other:
+            time.sleep(60)
+            os._exit(0)
+    try:
+        assert signals.signal is None
+        assert not listener.is_alive()
+    finally:
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
+
+
+def test_handler_that_an_environment_has_removed_is_set_again():
+    with (
+        pytest.raises(KeyboardInterrupt),
+        interrupts.Interrupts(quiet=True) as signals,
+    ):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with signals.during('training'):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+
+
 def test_afterwards_all_is_as_before(request):
     def state():
         handlers = [signal.getsignal(n) for n in interrupts.SIGNALS]

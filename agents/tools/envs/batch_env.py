@@ -4,6 +4,8 @@ import contextlib
 import functools
 import itertools
 import math
+import os
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ import numpy as np
 
 from agents.tools import errors, nested, spaces
 from agents.tools.envs import block, infos, observations, turns
-from agents.tools.envs.env_slice import EnvSlice
+from agents.tools.envs.env_slice import EnvSlice, at_most
 from agents.tools.envs.external_process import ExternalProcess
 from agents.tools.envs.replies import Replies
 from agents.tools.envs.restarts import Restarts
@@ -70,6 +72,7 @@ class BatchEnv:
         self._timeout = timeout
         self._restarts = restarts or Restarts()
         self._cancelled = threading.Event()
+        self._pid = os.getpid()
         self._members = _members(envs)
         self._places = [
             (number, position)
@@ -171,11 +174,14 @@ class BatchEnv:
         self._cancelled.set()
 
     def close(self) -> None:
-        """Close all environments and end their processes."""
+        """Close all environments and end their processes.
+
+        Those of this process are given up after the timeout.
+        """
         self._restarts = Restarts()  # From now on, nothing is started anew.
         with contextlib.ExitStack() as stack:  # One may raise an error.
             for member in self._members:
-                stack.callback(member.close)
+                stack.callback(self._close, member)
                 if isinstance(member, ExternalProcess):
                     member.begin_close()
 
@@ -221,6 +227,8 @@ class BatchEnv:
             anew = self._ask_processes(request) if self._rounds else []
             for member in self._slices:
                 member.step() if request == turns.STEP else member.reset()
+            if self._slices and os.getpid() != self._pid:
+                _end_copy()
         except errors.EnvError:
             # Another one in close would hide what went wrong first.
             with contextlib.suppress(errors.EnvError):
@@ -239,6 +247,20 @@ class BatchEnv:
             self._observ = nested.map(np.copy, observ)
         self.seconds += time.perf_counter() - started
         return reply
+
+    def _close(self, member: Member) -> None:
+        if isinstance(member, ExternalProcess):
+            member.close()
+            return
+        try:
+            with at_most(self._timeout):
+                member.close()
+        except errors.TooLate:
+            print(
+                f'The environments did not close within {self._timeout:g} '
+                'seconds; they are left as they are.',
+                file=sys.stderr,
+            )
 
     def _ask_processes(self, request: int) -> list[int]:
         """Have all processes answer a request, and start anew who does not.
@@ -427,6 +449,17 @@ def _members(envs: Sequence[gym.Env | Member]) -> list[Member]:
     if not members:
         raise errors.ConfigError('A batch has at least one environment.')
     return members
+
+
+def _end_copy() -> None:
+    """End a copy of this process, which would train and save as well."""
+    print(
+        'An environment has called os.fork, and both processes returned from '
+        'it. The child has to end by os._exit, and is ended here.',
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(1)
 
 
 def _same(env: gym.Env) -> gym.Env:

@@ -95,19 +95,21 @@ class CheckedVector:
             actions += spaces.start(self.action_space)
         try:
             result = self.env.step(actions)
-        except errors.EnvError as error:
-            raise self.errors.told(error) from None
-        except Exception:
+        except BaseException as error:
             doing = f'in step, given the actions {reprlib.repr(actions)}'
-            raise self.errors.raised(doing) from None
+            raise self.errors.raised(doing, error) from None
         self._require_values('step', result)
         observ, reward, terminated, truncated, info = result
         if not isinstance(info, dict):
             raise self._broken(f'an info that is {reprlib.repr(info)}, no dict')
-        reward = np.asarray(reward)
+        try:
+            reward, terminated, truncated = map(
+                np.asarray, (reward, terminated, truncated)
+            )
+        except BaseException as error:
+            raise self.errors.raised('in what step returned', error) from None
         if reward.shape != self._shape or reward.dtype.kind not in 'fiub':
             raise self._broken(f'rewards {_describe(reward)}')
-        terminated, truncated = np.asarray(terminated), np.asarray(truncated)
         for flags in (terminated, truncated):
             if flags.shape != self._shape or flags.dtype != bool:
                 raise self._broken(f'flags {_describe(flags)}')
@@ -130,9 +132,7 @@ class CheckedVector:
         now and then.
         """
         if self._expects_no_mask and choices.KEY in info:
-            raise self.errors.told(
-                errors.EnvError(choices.describe_late('step'))
-            )
+            raise self.errors.told(choices.describe_late('step'))
 
     def reset(self) -> Any:
         """Begin new episodes in all environments; returns observations."""

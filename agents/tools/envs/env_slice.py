@@ -10,8 +10,8 @@ import contextlib
 import math
 import reprlib
 import signal
+import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -80,10 +80,9 @@ class EnvSlice:
             self._current[0] = index
             try:
                 self.envs.append(constructor())
-            except errors.EnvError as error:
-                raise self._told(index, error) from None
-            except Exception:
-                raise self._raised(index, 'while it was constructed') from None
+            except BaseException as error:
+                doing = 'while it was constructed'
+                raise self._raised(index, doing, error) from None
         self._making_seconds = time.perf_counter() - started
         try:
             self.observation_space = self.envs[0].observation_space
@@ -92,8 +91,9 @@ class EnvSlice:
             spaces.require_equal(enumerate(self.envs, self._first))
         except errors.EnvError:
             raise
-        except Exception:
-            raise self._raised(0, 'when asked for its spaces') from None
+        except BaseException as error:
+            doing = 'when asked for its spaces'
+            raise self._raised(0, doing, error) from None
 
     def __len__(self) -> int:
         return len(self.envs)
@@ -133,18 +133,16 @@ class EnvSlice:
                 current[0] = index
                 try:
                     result = env.step(actions[index])
-                except errors.EnvError as error:
-                    raise self._told(index, error) from None
-                except Exception:
+                except BaseException as error:
                     doing = f'in step, given the action {actions[index]}'
-                    raise self._raised(index, doing) from None
+                    raise self._raised(index, doing, error) from None
                 try:
                     observ, reward, terminated, truncated, info = result
                     write(index, observ)
                     rewards.append(as_reward(reward))
                     if not (terminated is False and truncated is False):
                         require_flags(terminated, truncated)
-                except Exception as error:
+                except BaseException as error:
                     raise self._broken(index, 'step', result, error) from None
                 if has_names:
                     self._write_infos(index, info)
@@ -182,8 +180,8 @@ class EnvSlice:
         value = self.envs[index].get_wrapper_attr(name)
         try:
             return value(*args, **kwargs) if callable(value) else value
-        except Exception:
-            raise self._raised(index, f'in {name}') from None
+        except BaseException as error:
+            raise self._raised(index, f'in {name}', error) from None
 
     def info_names(self) -> list[str]:
         """What infos had beside the numbers that are wanted."""
@@ -199,7 +197,7 @@ class EnvSlice:
             return math.inf
         times = [math.inf]
         # What goes wrong is told by those that are used.
-        with contextlib.suppress(Exception), _at_most(PATIENCE_SECONDS):
+        with contextlib.suppress(BaseException), at_most(PATIENCE_SECONDS):
             env = self._constructors[0]()
             env.reset(seed=0)
             env.action_space.seed(0)
@@ -214,8 +212,11 @@ class EnvSlice:
         for index, env in enumerate(self.envs):
             try:
                 env.close()
-            except Exception:
-                failures.append(self._raised(index, 'in close'))
+            except BaseException as error:
+                failure = self._raised(index, 'in close', error)
+                if not isinstance(failure, errors.EnvError):
+                    raise failure from None
+                failures.append(failure)
         if failures:
             raise failures[0]
 
@@ -227,11 +228,9 @@ class EnvSlice:
             if seed is not None:
                 env.action_space.seed(seed)
             result = env.reset(seed=seed)
-        except errors.EnvError as error:
-            raise self._told(index, error) from None
-        except Exception:
+        except BaseException as error:
             doing = f'in reset, given the seed {seed}'
-            raise self._raised(index, doing) from None
+            raise self._raised(index, doing, error) from None
         try:
             if not isinstance(result, tuple):
                 raise TypeError('it should return a tuple')
@@ -239,7 +238,7 @@ class EnvSlice:
             with np.errstate(all='ignore'):
                 self._observ.write(index, observ)
                 found = self._observ.first_beyond()
-        except Exception as error:
+        except BaseException as error:
             raise self._broken(index, 'reset', result, error) from None
         if found is not None:
             raise self._beyond(index, found[1], 'a first observation', 'observ')
@@ -248,7 +247,8 @@ class EnvSlice:
         try:
             self._infos.write(index, info)
         except TypeError as error:
-            raise self._told(index, errors.EnvError(f'{error}.')) from None
+            told = errors.EnvError(f'{error}.')
+            raise self._raised(index, 'in step', told) from None
 
     def _actions(self) -> list:
         actions = self._request['action']
@@ -283,24 +283,21 @@ class EnvSlice:
         if found is not None:
             raise self._beyond(*found, 'an observation')
 
-    def _told(self, index: int, error: errors.EnvError) -> errors.EnvError:
-        """An error that says all there is to say but for the index."""
-        return errors.EnvError(f'Environment {self._first + index}: {error}')
-
-    def _raised(self, index: int, doing: str) -> errors.EnvError:
-        trace = traceback.format_exc().rstrip()
-        old = f', {OLD_REMEDY}.' if trace.endswith(OLD_ERRORS) else ''
-        return errors.EnvError(
-            f'Environment {self._first + index} raised an error {doing}:\n'
-            f'{trace}{old}'
-        )
+    def _raised(
+        self, index: int, doing: str, error: BaseException
+    ) -> BaseException:
+        who = f'Environment {self._first + index}'
+        told = errors.of_environment(error, who, doing)
+        if str(told).endswith(OLD_ERRORS):
+            return errors.EnvError(f'{told}, {OLD_REMEDY}.')
+        return told
 
     def _broken(
-        self, index: int, method: str, result: Any, error: Exception
-    ) -> errors.EnvError:
+        self, index: int, method: str, result: Any, error: BaseException
+    ) -> BaseException:
         if type(error) not in (TypeError, ValueError, OverflowError):
-            return self._raised(index, f'in what {method} returned')
-        what = wrong_number(method, result) or f'{error}'
+            return self._raised(index, f'in what {method} returned', error)
+        what = wrong_number(method, result) or errors.text_of(error)
         return errors.EnvError(
             f'Environment {self._first + index} broke the contract of '
             f'gymnasium.Env.{method}: {what}. It returned '
@@ -315,11 +312,14 @@ class EnvSlice:
 
 
 @contextlib.contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """Raise an error in the main thread if something takes too long."""
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise `TooLate` if something in the main thread takes too long."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Where no signals are heard.
+        return
 
     def give_up(*_: Any) -> None:
-        raise TimeoutError
+        raise errors.TooLate
 
     before = signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import traceback
 from typing import Any
 
 import gymnasium as gym
@@ -40,20 +39,18 @@ class _Telling(gym.Wrapper):
     def reset(self, **kwargs: Any) -> tuple[Any, dict]:
         try:
             return self.env.reset(**kwargs)
-        except Exception as error:
+        except BaseException as error:
             raise _told(error, 'in reset') from None
 
     def step(self, action: Any) -> tuple:
         try:
             return self.env.step(action)
-        except Exception as error:
+        except BaseException as error:
             raise _told(error, f'in step, given the action {action}') from None
 
 
-def _told(error: Exception, doing: str) -> errors.EnvError:
+def _told(error: BaseException, doing: str) -> BaseException:
     if isinstance(error, errors.EnvError):
         return error
     name = multiprocessing.current_process().name
-    return errors.EnvError(
-        f'{name} raised an error {doing}:\n{traceback.format_exc().rstrip()}'
-    )
+    return errors.of_environment(error, name, doing)

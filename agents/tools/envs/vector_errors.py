@@ -1,7 +1,6 @@
 """Errors of vectors of environments, which say where they come from."""
 
 import contextlib
-import traceback
 from collections.abc import Iterator
 
 from agents.tools import errors
@@ -34,21 +33,16 @@ class VectorErrors:
         """Say of an error in the vector where it comes from."""
         try:
             yield
-        except errors.EnvError as error:
-            raise self.told(error) from None
-        except Exception:
-            raise self.raised(doing) from None
+        except BaseException as error:
+            raise self.raised(doing, error) from None
 
-    def told(self, error: Exception) -> errors.EnvError:
+    def told(self, text: object) -> errors.EnvError:
         """An error that says all there is to say but for where it is from."""
-        return errors.EnvError(f'{self.name}: {error}')
+        return errors.EnvError(f'{self.name}: {text}')
 
-    def raised(self, doing: str) -> errors.EnvError:
-        """The error of a vector that raised the one that is handled now."""
-        return errors.EnvError(
-            f'{self.name} raised an error {doing}:\n'
-            f'{traceback.format_exc().rstrip()}'
-        )
+    def raised(self, doing: str, error: BaseException) -> BaseException:
+        """The error of a vector that raised one."""
+        return errors.of_environment(error, self.name, doing)
 
     def broken(
         self, method: str, what: str, index: int | None = None

@@ -328,7 +328,7 @@ class VectorSlice:
         try:
             self._infos.write_all(info, rows)
         except TypeError as error:
-            raise self._errors.told(errors.EnvError(f'{error}.')) from None
+            raise self._errors.told(f'{error}.') from None
 
     def _write(
         self, writer: observations.Writer, method: str, observ: Any
@@ -340,7 +340,10 @@ class VectorSlice:
             # If it is about a single one, it can be told about which.
             everywhere = np.ones(len(self), bool)
             self._write_rows(writer, method, observ, everywhere)
-            raise self._errors.broken(method, f'{error}') from None
+            raise self._errors.broken(method, errors.text_of(error)) from None
+        except BaseException as error:
+            doing = f'in what {method} returned'
+            raise self._errors.raised(doing, error) from None
 
     def _write_rows(
         self,
@@ -355,7 +358,8 @@ class VectorSlice:
                 row = _row(self.observation_space, observ, index)
                 writer.write(index, row)
             except (LookupError, *MISFITS) as error:
-                raise self._errors.broken(method, f'{error}', index) from None
+                what = errors.text_of(error)
+                raise self._errors.broken(method, what, index) from None
 
     def _require_no_last(self, info: dict) -> None:
         """Refuse a vector that does not tell its mode, if it is another."""

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 
 import cloudpickle
 
@@ -72,8 +71,8 @@ class Worker:
             envs.close()
         except errors.EnvError as error:
             self._tell(channel.EXCEPTION, str(error))
-        except Exception:
-            self._tell(channel.EXCEPTION, traceback.format_exc())
+        except BaseException as error:
+            self._tell(channel.EXCEPTION, errors.describe_trace(error))
 
     def _serve(self, envs: env_slice.EnvSlice) -> None:
         """Answer requests until told to close."""

@@ -16,6 +16,7 @@ import pathlib
 from collections.abc import Callable, Generator
 from typing import Any
 
+from agents.tools import errors
 from agents.tools.graph.backend import tf
 from agents.tools.graph.devices import keep_thread
 
@@ -35,9 +36,6 @@ VARIABLE = 'AGENTS_HOST_CALLS'
 LIBRARIES = 'libtensorflow_cc.so.2', 'libtensorflow_cc.2.dylib'
 
 PLATFORM = b'Host'
-
-# What XLA has been given and keeps no reference to.
-_KEPT: list[Any] = []
 
 Pointer, Size, Integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 
@@ -154,7 +152,9 @@ def register(
     calls = _answer_calls(function, keep, api)
     next(calls)
     handler, text = Handler(calls.send), name.encode()
-    _KEPT.extend([handler, text])
+    # XLA has both until the process ends, which is longer than modules live.
+    kept = ctypes.py_object((handler, text))
+    ctypes.pythonapi.Py_IncRef(kept)
     stages = Stages(None, None, None, ctypes.cast(handler, Pointer))
     registration = Registration(
         Registration.traits.offset + Registration.traits.size,
@@ -179,13 +179,19 @@ def _answer_calls(
     handlers may raise an error as soon as Python runs again, which would be
     before the first line of a function, where nothing can catch it; C would
     then take what happens to be in a register for the address of an error. A
-    generator runs again within its try.
+    generator runs again within its try. For the same reason it never ends: it
+    is never closed, so that GeneratorExit is an error like others, and what an
+    error needs is done within the try as well.
     """
     make_error = Handler(api.error_create)
-    result = None
+    result, error = None, None
     while True:
         try:
             while True:
+                if error is not None:
+                    failed, error = error, None
+                    result = _fail(failed, keep, make_error)
+                    del failed  # Its frames hold the environments.
                 frame = yield result
                 result = None
                 extension = _at(frame + _EXTENSION).value
@@ -196,13 +202,20 @@ def _answer_calls(
                 function(
                     _at(frame + _ARGUMENTS).value, _at(frame + _RESULTS).value
                 )
-        except GeneratorExit:
-            return
-        except BaseException as error:
-            keep(error)
-            message = f'{type(error).__name__}: {error}'.encode()
-            failure = Failure(ctypes.sizeof(Failure), None, message, INTERNAL)
-            result = make_error(ctypes.addressof(failure))
+        except BaseException as raised:
+            error = raised
+
+
+def _fail(
+    error: BaseException,
+    keep: Callable[[BaseException], None],
+    make_error: Any,
+) -> int:
+    """Keep an error, and return the address of XLA's own for it."""
+    keep(error)
+    message = errors.describe(error).encode()
+    failure = Failure(ctypes.sizeof(Failure), None, message, INTERNAL)
+    return make_error(ctypes.addressof(failure))
 
 
 def addresses(buffers: int, count: int) -> list[int]:

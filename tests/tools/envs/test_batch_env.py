@@ -492,3 +492,17 @@ def test_packed_replies_have_the_layout_of_a_block(combine):
 def test_batch_of_nothing_is_refused():
     with pytest.raises(errors.ConfigError, match='at least one environment'):
         BatchEnv([])
+
+
+class Hangs(MockEnvironment):
+    def close(self):
+        time.sleep(60)
+
+
+def test_close_that_hangs_in_this_process_is_given_up(capfd):
+    batch = BatchEnv([Hangs(), Hangs()], timeout=0.1)
+    started = time.monotonic()
+    batch.close()
+    assert time.monotonic() - started < 5
+    (line,) = capfd.readouterr().err.splitlines()
+    assert 'did not close within 0.1 seconds' in line

@@ -104,11 +104,11 @@ def test_seeds_of_all_environments_fit_into_32_bits():
     assert 0 <= vector.seeds[0] <= 2**31 - 2 - len(vector.seeds)
 
 
-def fail():
-    raise ArithmeticError('It broke.')
+@pytest.mark.parametrize('kind', [ArithmeticError, SystemExit, GeneratorExit])
+def test_errors_of_the_vector_are_told_of(monkeypatch, kind):
+    def fail():
+        raise kind('It broke.')
 
-
-def test_errors_of_the_vector_are_told_of(monkeypatch):
     with pytest.raises(errors.EnvError, match='vector.*constructed:\n.*'):
         VectorSlice(fail)
     vector = MockVector([[1]], SAME)

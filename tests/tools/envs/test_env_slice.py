@@ -1,6 +1,9 @@
 """Environments of one process: their contract, resets and seeds."""
 
 import functools
+import re
+import signal
+import sys
 
 import gymnasium as gym
 import numpy as np
@@ -545,6 +548,53 @@ def test_error_of_a_constructor():
 
     with pytest.raises(EnvError, match='Environment 3 raised .* constructed'):
         env_slice.EnvSlice([Scripted, fail], first=2)
+
+
+class Speechless(Exception):
+    def __str__(self):
+        sys.exit('no text')
+
+
+STRANGE = [
+    (SystemExit(0), 'SystemExit: 0'),
+    (SystemExit('bye \udc80'), r'SystemExit: bye \\udc80'),
+    (GeneratorExit(), 'GeneratorExit'),
+    (Speechless(), 'Speechless'),
+    (TypeError(Speechless()), 'TypeError'),
+]
+
+
+@pytest.mark.parametrize('error, told', STRANGE)
+@pytest.mark.parametrize('method', ['reset', 'step', 'close', 'act'])
+def test_strange_errors_name_the_environment(monkeypatch, method, error, told):
+    def fail(*_, **__):
+        raise error
+
+    envs, memory = attach(Scripted(outcome()), Raising(None), first=4)
+    reset(envs, memory)
+    monkeypatch.setattr(envs.envs[1], method, fail)
+    calls = {
+        'reset': lambda: reset(envs, memory),
+        'step': lambda: step(envs, memory, 4),
+        'close': envs.close,
+        'act': lambda: envs.call(1, 'act'),
+    }
+    with pytest.raises(EnvError, match=f'^Environment 5 .*{method}') as raised:
+        calls[method]()
+    assert re.search(told, str(raised.value))
+
+
+def test_ctrl_c_within_an_environment_stays_what_it_is(monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(signal, 'getsignal', lambda number: signal.SIG_DFL)
+    with pytest.raises(KeyboardInterrupt):
+        env_slice.EnvSlice([interrupt])
+    # As in a worker, where nobody else can raise it.
+    monkeypatch.setattr(signal, 'getsignal', lambda number: signal.SIG_IGN)
+    with pytest.raises(EnvError, match='Environment 0 raised'):
+        env_slice.EnvSlice([interrupt])
 
 
 def test_all_are_closed_even_if_one_raises():

@@ -88,6 +88,10 @@ def raise_speechless():
     raise SpeechlessError
 
 
+def raise_interrupt():
+    raise KeyboardInterrupt
+
+
 def raise_undecodable():
     raise OSError(f'no file {os.fsdecode(bytes([255]))}')
 
@@ -219,6 +223,8 @@ def test_errors_are_raised_with_their_traceback(start, moment):
         (raise_many, 'ManyArgumentsError: one and two'),
         (raise_speechless, 'SpeechlessError'),
         (raise_undecodable, r'OSError: no file \\udcff'),
+        (lambda: sys.exit(3), 'Environment 0 raised(.|\n)*SystemExit: 3'),
+        (raise_interrupt, 'Environment 0 raised(.|\n)*KeyboardInterrupt'),
     ],
 )
 def test_errors_of_any_kind_are_told(start, harm, told):
@@ -249,11 +255,10 @@ def test_failed_constructor_is_told_once_and_then_closed(start):
     'harm, told',
     [
         (lambda: os._exit(0), 'exited with code 0'),
-        (lambda: sys.exit(3), 'exited with code 3'),
         (lambda: ctypes.string_at(0), 'was killed by SIGSEGV'),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), 'killed by SIGKILL'),
     ],
-    ids=['exit', 'sys.exit', 'segmentation fault', 'kill'],
+    ids=['exit', 'segmentation fault', 'kill'],
 )
 @pytest.mark.parametrize('moment', ['construct', 'step'])
 def test_death_is_told_with_the_code_or_signal(start, moment, harm, told):

@@ -109,6 +109,35 @@ def test_error_ends_the_program_at_once_and_is_kept(make):
     assert isinstance(call.error, ArithmeticError)
 
 
+class Speechless(Exception):
+    def __str__(self):
+        raise ValueError('no text')
+
+
+def test_error_of_any_kind_leaves_the_call_as_it_was():
+    raised = [
+        GeneratorExit(),
+        SystemExit('bye \udc80'),
+        Speechless(),
+        StopIteration(),
+        None,
+    ]
+
+    def fail(inputs, results):
+        error = raised.pop(0)
+        if error is not None:
+            raise error
+        results[0][()] = 7
+
+    call = HostCall(fail, [Spec((), 'int32')])
+    program = compiled(lambda: call(tf.constant(0))[0])
+    for kind in (GeneratorExit, SystemExit, Speechless, StopIteration):
+        with pytest.raises(tf.errors.OpError, match=kind.__name__):
+            program()
+        assert isinstance(call.error, kind)
+    assert int(program()) == 7
+
+
 def test_variables_of_a_program_that_failed_can_be_used():
     def fail(inputs, results):
         raise ArithmeticError('It broke.')
