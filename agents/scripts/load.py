@@ -14,7 +14,7 @@ from agents.scripts.normalizer import Normalizer
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
-from agents.tools.graph import bounds, random, state, weights
+from agents.tools.graph import bounds, programs, random, state, weights
 from agents.tools.graph.backend import around_networks, direct, tf
 from agents.tools.runs import saver
 
@@ -234,7 +234,12 @@ class LoadedPolicy:
                 self._act, inputs, begins, deterministic
             )
         act = self._programs[deterministic]
-        action = act(*nested.flatten(inputs), begins)
+        try:
+            action = act(*nested.flatten(inputs), begins)
+        except tf.errors.OpError as error:
+            if not programs.give_up_cache(error):
+                raise
+            action = act(*nested.flatten(inputs), begins)
         self._begins[:] = False
         return action.numpy()
 

@@ -14,7 +14,6 @@ from agents.scripts import env_setup
 from agents.tools import choices, cpu, errors, spaces, world
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import wire
-from agents.tools.graph import compile_cache
 from agents.tools.runs import checkpoints, files
 
 if TYPE_CHECKING:  # These import TensorFlow.
@@ -275,6 +274,7 @@ class SimulationGraph:
             batch_env: The environments that it steps.
             find_failure: Tells why to give up after it.
         """
+        from agents.tools.graph import programs
         from agents.tools.graph.backend import tf
 
         failure = batch_env.failure()
@@ -282,12 +282,15 @@ class SimulationGraph:
             raise failure
         before = batch_env.seconds
         try:
-            results = operation()
-        except tf.errors.DataLossError as error:
-            raise errors.UserError(
-                f'A compiled program in {compile_cache.clear()} was damaged. '
-                'They have been removed; start again.'
-            ) from error
+            try:
+                results = operation()
+            except tf.errors.OpError as error:
+                if not programs.give_up_cache(error):
+                    raise
+                if self._ranks.size > 1:  # Others may be ahead.
+                    raise errors.UserError('Start again.') from error
+                self.restart()
+                results = operation()
         except Exception:
             failure = batch_env.failure() or self._speaking.failure()
             if failure is None:

@@ -96,6 +96,7 @@ os.environ.setdefault('TF_OVERRIDE_GLOBAL_THREADPOOL', '1')
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 os.environ.setdefault('KERAS_BACKEND', 'tensorflow')
 _add_flags('XLA_FLAGS', '--xla_cpu_prefer_vector_width=512')
+_before = os.environ.get('TF_XLA_FLAGS')
 _add_flags('TF_XLA_FLAGS', compile_cache.flags())
 
 # Imported where they are installed, in a quarter of the time, though nothing
@@ -185,6 +186,13 @@ with contextlib.suppress(RuntimeError, ValueError):
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices('CPU')[0], [_PART, _PART]
     )
+
+# TensorFlow has read its flags by now. They name a descriptor of this process,
+# which others that it starts do not have.
+if _before is None:
+    del os.environ['TF_XLA_FLAGS']
+else:
+    os.environ['TF_XLA_FLAGS'] = _before
 
 
 __all__ = ['around_networks', 'compiled', 'direct', 'keras', 'piece', 'tf']

@@ -1,66 +1,95 @@
-"""Where compiled programs are kept from one run to the next.
+"""Cache of compiled programs, kept from one run to the next.
 
 Compiling takes longer than tracing and importing together, and the same
-configuration compiles to the same program. The directory belongs to the user
-and is named after all that a program depends on, so that another processor or
-version never loads it. `AGENTS_CACHE` names another place, or is empty for
-none.
+configuration compiles to the same program. The directory is named after
+everything that a program depends on, so that another processor or version
+never loads it. `AGENTS_CACHE` names another place, or is empty for none.
 
-What is in there is run, so that nobody else may be able to write it.
+Programs in the cache are executed, so nobody else may be able to write them.
+When anything about the cache fails, this is said once and the process goes on
+without it.
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import pathlib
 import platform
-import re
-import shutil
 import stat
 import sys
+import tempfile
 from importlib import metadata
 
-from agents.tools import errors
+from agents.tools import world
 
-FREE_BYTES = 500_000_000
+# Bytes that have to be free at the start.
+ROOM = 50_000_000
 MAX_PROGRAMS = 200
 
-# The names of the files that TensorFlow writes; no others are touched.
-_PROGRAM = re.compile(r'xla_compile_cache__[0-9]+__[0-9]+__\w+\.pb')
+# Names of the files that TensorFlow writes, complete or not; no others are
+# removed.
+PATTERN = 'xla_compile_cache__*.pb*'
+
+# What TensorFlow says of damaged programs without naming the file.
+DAMAGES = 'Serialized cache key does not match', 'Read less bytes'
+
+# The open directory. TensorFlow reads its flags only once and is given the path
+# of this descriptor, so that nobody else can put another directory in its place
+# but `give_up` can.
+_descriptor: int | None = None
+_substitute: tempfile.TemporaryDirectory | None = None
 
 
 def flags() -> str:
-    """The flags of TensorFlow that make it use the cache, if there is one."""
-    try:
-        directory = _directory()
-        if directory is None or not _is_usable(directory):
-            return ''
-    except errors.UserError as error:
-        print(f'cache: {error}', file=sys.stderr)
+    """Return TensorFlow's flags that turn the cache on, if it is usable."""
+    directory = _directory()
+    if directory is None:
         return ''
-    damaged = _prune(directory)
-    if damaged:
-        text = f'{damaged} damaged programs in {directory} have been removed.'
-        print(f'cache: {text}', file=sys.stderr)
+    try:
+        path = _open(directory)
+    except OSError as error:
+        _warn(f'{directory} is not used: {error.strerror or error}.')
+        return ''
+    _prune(directory, MAX_PROGRAMS)
     return (
-        f'--tf_xla_persistent_cache_directory={directory} '
+        f'--tf_xla_persistent_cache_directory={path} '
         '--tf_xla_persistent_cache_device_types=CPU,XLA_CPU_JIT'
     )
 
 
-def clear() -> pathlib.Path | None:
-    """Forget all programs of this processor and version."""
-    directory = _directory()
+def give_up(error: Exception) -> bool:
+    """Go on without the cache if an error of TensorFlow comes from it.
+
+    A program that could not be read or written has not run yet.
+
+    Returns:
+        Whether to repeat the call that failed.
+    """
+    global _descriptor, _substitute
+    directory, text = _directory(), str(error).partition(' [Op:')[0]
+    signs = f'/fd/{_descriptor}', str(directory), *DAMAGES
+    if _descriptor is None or not any(sign in text for sign in signs):
+        return False
+    reason = text.rpartition('; ')[2]
+    _warn(f'{directory} has been cleared and is no longer used: {reason}.')
     if directory is not None:
-        for program in _programs(directory):
-            _remove(program)
-    return directory
+        _prune(directory, 0)
+    with contextlib.suppress(OSError):
+        memory = '/dev/shm' if os.path.isdir('/dev/shm') else None
+        _substitute = tempfile.TemporaryDirectory(prefix='agents-', dir=memory)
+        new = os.open(_substitute.name, os.O_RDONLY)
+        os.dup2(new, _descriptor, inheritable=False)
+        os.close(new)
+    _descriptor = None
+    return True
 
 
 def _directory() -> pathlib.Path | None:
     chosen = os.environ.get('AGENTS_CACHE')
     if chosen is None:
-        base = os.environ.get('XDG_CACHE_HOME') or _home_cache()
+        home = _home()
+        base = os.environ.get('XDG_CACHE_HOME') or (home and home / '.cache')
         chosen = base and os.path.join(base, 'agents')
     if not chosen:
         return None
@@ -70,15 +99,15 @@ def _directory() -> pathlib.Path | None:
     return pathlib.Path(chosen).absolute() / name
 
 
-def _home_cache() -> str:
+def _home() -> pathlib.Path | None:
     try:
-        return str(pathlib.Path.home() / '.cache')
+        return pathlib.Path.home().resolve()
     except RuntimeError:  # The user has neither a home nor a name.
-        return ''
+        return None
 
 
 def _processor() -> str:
-    """The model of the processor and what it can do."""
+    """Return the model of the processor and its features."""
     with contextlib.suppress(OSError):
         lines = pathlib.Path('/proc/cpuinfo').read_text().splitlines()
         names = 'model name', 'flags', 'Features', 'CPU part'
@@ -86,114 +115,55 @@ def _processor() -> str:
     return f'{platform.machine()} {platform.processor()}'
 
 
-def _is_usable(directory: pathlib.Path) -> bool:
-    """Whether there is room; one that others may write to is refused."""
+def _open(directory: pathlib.Path) -> pathlib.Path:
+    """Make and open the directory; returns its path for TensorFlow."""
+    global _descriptor
+    for path in reversed([directory, *directory.parents]):
+        if not path.exists():
+            path.mkdir(mode=0o700, exist_ok=True)
+    for path in (directory, directory.parent):
+        if path.is_symlink():
+            raise PermissionError(errno.EPERM, f'{path} is a link')
+    _require_private(directory.resolve())
+    new = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    with tempfile.TemporaryFile(dir=directory) as file:
+        if hasattr(os, 'posix_fallocate'):  # Obeys quotas and ulimit -f.
+            os.posix_fallocate(file.fileno(), 0, ROOM)
+    if _descriptor is not None:
+        os.close(_descriptor)
+    _descriptor = new
+    path = pathlib.Path(f'/proc/self/fd/{new}')
+    return path if path.is_dir() else directory
+
+
+def _require_private(directory: pathlib.Path) -> None:
+    """Refuse a directory whose programs somebody else could replace."""
+    home = _home()
+    for path in (directory, *directory.parents):
+        if path == home:
+            break
+        status = path.stat()
+        own, mode = status.st_uid == os.geteuid(), status.st_mode
+        if not own and (path == directory or status.st_uid != 0):
+            raise PermissionError(errno.EPERM, f"{path} is another user's")
+        others = stat.S_IWGRP | stat.S_IWOTH
+        if own and path != directory and home in path.parents:
+            others = stat.S_IWOTH  # The group is the user's own.
+        if mode & others and not mode & stat.S_ISVTX:
+            reason = f'others may write to {path}; run chmod go-w {path}'
+            raise PermissionError(errno.EPERM, reason)
+
+
+def _prune(directory: pathlib.Path, most: int) -> None:
+    """Remove the oldest programs if there are more than a number."""
     with contextlib.suppress(OSError):
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path in (directory, directory.parent):
-            _require_own(path)
-        for path in directory.parent.parents:
-            _require_settled(path)
-        free = shutil.disk_usage(directory).free
-        return os.access(directory, os.W_OK) and free > FREE_BYTES
-    return False
+        programs = [path for path in directory.glob(PATTERN) if path.is_file()]
+        programs.sort(key=lambda path: path.stat().st_mtime)
+        for program in programs[: max(0, len(programs) - most)]:
+            program.unlink(missing_ok=True)
 
 
-def _require_own(path: pathlib.Path) -> None:
-    """Refuse a directory that is not the user's own."""
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode):
-        raise _refusal(path, 'is a link', 'Remove it')
-    if found.st_uid != os.geteuid():
-        raise _refusal(path, "is another user's", 'Remove it')
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise _refusal(
-            path, 'may be written to by others', f'Run chmod go-w {path}'
-        )
-
-
-def _require_settled(path: pathlib.Path) -> None:
-    """Refuse a directory in which others may replace what is the user's."""
-    mode = path.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise _refusal(
-            path, 'may be written to by anybody', f'Run chmod o-w {path}'
-        )
-
-
-def _refusal(path: pathlib.Path, what: str, cure: str) -> errors.ConfigError:
-    return errors.ConfigError(
-        f'{path} {what}, so that no compiled programs are taken from there '
-        f'nor kept. {cure}, or name another directory by AGENTS_CACHE.'
-    )
-
-
-def _prune(directory: pathlib.Path) -> int:
-    """Remove programs that are damaged, and the oldest if there are many.
-
-    Returns:
-        How many were damaged.
-    """
-    programs = _programs(directory)
-    damaged = [program for program in programs if not _is_whole(program)]
-    with contextlib.suppress(OSError):
-        ages = {path: path.stat().st_mtime for path in programs}
-        kept = sorted({*programs} - {*damaged}, key=lambda path: ages[path])
-        for program in [*damaged, *kept[:-MAX_PROGRAMS]]:
-            _remove(program)
-    return len(damaged)
-
-
-def _programs(directory: pathlib.Path) -> list[pathlib.Path]:
-    with contextlib.suppress(OSError), os.scandir(directory) as entries:
-        return [
-            pathlib.Path(entry.path)
-            for entry in entries
-            if _PROGRAM.fullmatch(entry.name)
-            and not entry.is_dir(follow_symlinks=False)
-        ]
-    return []
-
-
-def _remove(program: pathlib.Path) -> None:
-    with contextlib.suppress(OSError):
-        program.unlink()  # The link itself, if it is one.
-
-
-def _is_whole(program: pathlib.Path) -> bool:
-    """Whether a file is one message from its beginning to its end.
-
-    TensorFlow ends with an error if it is not. Only the lengths of the parts
-    are looked at, as reading everything would take longer than it saves.
-    """
-    try:
-        if program.is_symlink():
-            return False
-        with program.open('rb', buffering=0) as file:
-            size, position = os.fstat(file.fileno()).st_size, 0
-            while position < size:
-                file.seek(position)
-                head = file.read(11)
-                length, used = _length(head)
-                position += used + length
-            return 0 < size == position
-    except FileNotFoundError:
-        return True  # Another process has just removed it.
-    except (OSError, ValueError):
-        return False
-
-
-def _length(head: bytes) -> tuple[int, int]:
-    """How long a part is, and how long what tells of it.
-
-    Parts are strings of bytes or messages: a byte with the number of the part
-    and the kind 2, then the length in digits of seven bits.
-    """
-    if not head or head[0] & 0x87 != 2:
-        raise ValueError('It is no string of bytes.')
-    length = 0
-    for place, digit in enumerate(head[1:]):
-        length |= (digit & 0x7F) << 7 * place
-        if digit < 0x80:
-            return length, place + 2
-    raise ValueError('It has no length.')
+def _warn(text: str) -> None:
+    if world.guess_rank() == 0:
+        cure = 'Set AGENTS_CACHE to another directory, or to none.'
+        print(f'cache: {text} {cure}', file=sys.stderr)

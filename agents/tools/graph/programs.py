@@ -20,6 +20,7 @@ from tensorflow.core.framework import (
     types_pb2,
 )
 
+from agents.tools.graph import compile_cache
 from agents.tools.graph.backend import tf
 from agents.tools.graph.devices import LEARNER
 from agents.tools.world import WATCH
@@ -63,6 +64,20 @@ def afresh() -> Iterator[None]:
         _ENDED.set()
         if again:
             _return_memory()
+
+
+def give_up_cache(error: Exception) -> bool:
+    """Go on without the compile cache if an error comes from it.
+
+    TensorFlow keeps the error with the program, so all are compiled anew.
+
+    Returns:
+        Whether to repeat the call that failed.
+    """
+    given_up = compile_cache.give_up(error)
+    if given_up:
+        _release_programs()
+    return given_up
 
 
 def _is_only_thread() -> bool:
