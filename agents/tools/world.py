@@ -230,7 +230,7 @@ class Ranks(World):
         time.sleep(TURN_SECONDS * turns + LATE_SECONDS * late)
 
     def abort(self, code: int) -> None:
-        _abort(self._comm, code)
+        _abort(code)
 
 
 # The world of whoever is not told of other ranks.
@@ -300,13 +300,18 @@ def _end_all_at_errors(comm: Any) -> None:
         trace: TracebackType | None,
     ) -> None:
         before(kind, error, trace)
-        _abort(comm, 1)
+        _abort(1)
 
     sys.excepthook = tell
 
 
-def _abort(comm: Any, code: int) -> None:
+def _abort(code: int) -> None:
+    """End this process, whereupon the launcher ends all others.
+
+    Not by MPI_Abort, which runs exit handlers: TensorFlow's destroy what other
+    threads still use, and the process may crash.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     time.sleep(FLUSH_SECONDS)
-    comm.Abort(code)
+    os._exit(code)

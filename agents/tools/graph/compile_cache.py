@@ -89,7 +89,8 @@ def _directory() -> pathlib.Path | None:
     chosen = os.environ.get('AGENTS_CACHE')
     if chosen is None:
         home = _home()
-        base = os.environ.get('XDG_CACHE_HOME') or (home and home / '.cache')
+        default = f'{home}/.cache' if home else ''
+        base = os.environ.get('XDG_CACHE_HOME') or default
         chosen = base and os.path.join(base, 'agents')
     if not chosen:
         return None
