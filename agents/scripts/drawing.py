@@ -15,6 +15,10 @@ from agents.tools.runs import files
 
 FORMATS = '.png', '.svg'
 SIZE = 7.0, 4.0
+
+# Size of each where there are several, and how many can be seen.
+PANEL = 4.2, 3.0
+MOST_PANELS = 40
 DPI = 150
 
 # Points of a line beyond these would not be seen, and are too many to draw.
@@ -88,42 +92,61 @@ class Line:
 
 
 def draw(
-    lines: Sequence[Line],
+    panels: Mapping[str, Sequence[Line]],
     title: str = '',
     subtitle: str = '',
     axis: str = 'steps',
     theme: str = 'light',
+    y: str = 'score',
 ) -> Any:
-    """Draw lines; returns a figure of matplotlib.
+    """Draw lines in panels; returns a figure of matplotlib.
 
     All texts are shown as they are, as some may be a stranger's.
 
     Args:
-        lines: The lines.
+        panels: The lines of each panel, by its title, which is shown where
+            there are several.
         title: What it shows.
         subtitle: What lines and bands are.
         axis: What is below, `steps` or `seconds`.
         theme: Name of the colors.
+        y: What is drawn.
     """
     from matplotlib.figure import Figure
 
+    if len(panels) > MOST_PANELS:
+        raise errors.ConfigError(
+            f'A plot must have at most {MOST_PANELS} environments, got '
+            f'{len(panels)}. Name fewer runs.'
+        )
     colors = THEMES[theme]
+    count = len(panels)
+    columns = next(n for n in (1, 2, 3, 4) if n * n >= count or n == 4)
+    rows = math.ceil(count / columns)
+    size = SIZE if count == 1 else (PANEL[0] * columns, PANEL[1] * rows)
     figure = Figure(
-        figsize=SIZE, dpi=DPI, layout='constrained', facecolor=colors.ground
+        figsize=size, dpi=DPI, layout='constrained', facecolor=colors.ground
     )
-    axes = figure.subplots()
-    unit, scale = _unit(axis, lines)
-    for line in lines:
-        _draw_line(axes, line, scale, colors)
-    _dress(axes, colors, unit)
-    _head(axes, title, subtitle, colors)
-    named = [line for line in lines if line.name and len(line.places)]
+    every = figure.subplots(rows, columns, squeeze=False).ravel()
+    for unused in every[count:]:
+        unused.remove()
+    named: dict[str, Line] = {}
+    for axes, (name, lines) in zip(every, panels.items(), strict=False):
+        unit, scale = _unit(axis, lines)
+        for line in lines:
+            _draw_line(axes, line, scale, colors)
+        _dress(axes, colors, unit, y)
+        _head(axes, *((title, subtitle) if count == 1 else (name, '')), colors)
+        own = {line.name: line for line in lines if line.name}
+        named |= {key: line for key, line in own.items() if len(line.places)}
+    if count > 1:
+        _head_all(figure, title, subtitle, colors)
     if named:
-        longest = max(len(line.name) for line in named)
-        if len(named) > MOST_NAMES or longest > LONGEST_NAME:
-            _list_names(figure, axes, named, colors)
+        longest = max(map(len, named))
+        if max(len(named) - MOST_NAMES, longest - LONGEST_NAME, count - 1) > 0:
+            _list_names(figure, list(named.values()), colors)
         else:
-            _name_ends(axes, named, scale, colors)
+            _name_ends(axes, list(named.values()), scale, colors)
     return figure
 
 
@@ -204,13 +227,13 @@ def _look(line: Line, colors: Theme) -> tuple[str, Any]:
     return colors.lines[color], STYLES[(line.style + again) % len(STYLES)]
 
 
-def _dress(axes: Any, colors: Theme, unit: str) -> None:
-    """What is around the lines."""
+def _dress(axes: Any, colors: Theme, unit: str, y: str) -> None:
+    """Style the axes around the lines."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.set_facecolor(colors.ground)
     axes.set_xlabel(unit, color=colors.pale)
-    axes.set_ylabel('score', color=colors.pale)
+    axes.set_ylabel(errors.escape(y), color=colors.pale, parse_math=False)
     axes.spines[['top', 'right', 'left']].set_visible(False)
     axes.spines['bottom'].set_color(colors.pale)
     axes.grid(axis='y', color=colors.grid, linewidth=0.8)
@@ -245,6 +268,15 @@ def _head(axes: Any, title: str, subtitle: str, colors: Theme) -> None:
                 parse_math=False,
             )
             lift += 1.9
+
+
+def _head_all(figure: Any, title: str, subtitle: str, colors: Theme) -> None:
+    """Write a title above several panels."""
+    text = '\n'.join(errors.escape(each) for each in (title, subtitle) if each)
+    above = figure.suptitle(
+        text, x=0.01, horizontalalignment='left', fontsize=10, color=colors.pale
+    )
+    above.set_parse_math(False)
 
 
 def _name_ends(
@@ -322,9 +354,7 @@ def _around(heights: Sequence[float], gap: float) -> list[float]:
     return [first + gap * number for number in range(len(heights))]
 
 
-def _list_names(
-    figure: Any, axes: Any, lines: Sequence[Line], colors: Theme
-) -> None:
+def _list_names(figure: Any, lines: Sequence[Line], colors: Theme) -> None:
     """Write names that are many or long below."""
     from matplotlib.lines import Line2D
 
@@ -337,7 +367,7 @@ def _list_names(
     longest = max(len(line.name) for line in lines)
     columns = 1 if longest > 45 else 2 if longest > LONGEST_NAME else 3
     rows = math.ceil(len(lines) / columns)
-    figure.set_figheight(SIZE[1] + 0.2 * rows)
+    figure.set_figheight(figure.get_figheight() + 0.2 * rows)
     legend = figure.legend(
         handles,
         [errors.escape(line.name) for line in lines],

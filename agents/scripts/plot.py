@@ -6,6 +6,7 @@ agents plot logdir --by learning_rate
 
 import argparse
 import dataclasses
+import itertools
 import math
 import pathlib
 import sys
@@ -29,7 +30,7 @@ from agents.scripts import (
 )
 from agents.scripts.run_groups import Group
 from agents.tools import errors, estimates
-from agents.tools.runs import curves
+from agents.tools.runs import curves, progress
 from agents.tools.runs.curves import Curve
 
 PHASES = {'eval': 'evaluation', 'train': 'training'}
@@ -61,6 +62,7 @@ class Summary(NamedTuple):
         best: The highest of the curve.
         steps: Training steps at its end.
         seconds: Time that these took, the mean over runs.
+        env: Name of their environment.
     """
 
     group: str
@@ -71,11 +73,12 @@ class Summary(NamedTuple):
     best: float
     steps: int
     seconds: float
+    env: str = ''
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Plot:
-    """A plot; as a text, the table of what it ends with.
+    """Plot; as a text, the table of final values. A notebook shows the figure.
 
     Attributes:
         figure: The figure of matplotlib, to be changed and saved otherwise.
@@ -89,6 +92,9 @@ class Plot:
     notes: list[str]
     file: pathlib.Path | None = None
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return '\n'.join(self.lines())
 
@@ -97,7 +103,7 @@ class Plot:
         return format_table(self.summaries, width)
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows."""
+        """Encode the figure for a notebook."""
         return drawing.encode(self.figure, 'png')
 
 
@@ -114,23 +120,27 @@ def plot(
     runs: str | pathlib.Path | Sequence[str | pathlib.Path],
     outfile: str | pathlib.Path | None = None,
     axis: str = 'steps',
-    phase: str = 'eval',
+    phase: str | None = None,
     by: str = 'config',
     theme: str = 'light',
     title: str | None = None,
     smooth: int = 1,
     statistic: str = 'mean',
+    y: str = curves.SCORE,
+    labels: Sequence[str] = (),
 ) -> Plot:
-    """Plot the scores of runs, with those of several seeds taken together.
+    """Plot the learning curves of runs, with a panel for each environment.
 
     Several runs of a group are a line with an interval of 95%, by a bootstrap
     over the runs. One run is a line with the standard deviation over episodes.
+    Of runs with equal settings and the same seed, only the newest counts.
 
     Args:
         runs: Directory of a run, or one that holds several, or a list of them.
         outfile: File to write, which ends with .png or .svg.
         axis: What is below, `steps` or `seconds`.
-        phase: Whose scores, `eval`, `train` or `both`.
+        phase: Whose values, `eval`, `train` or `both`; by default `eval`, or
+            `train` for a column that evaluations do not have.
         by: How runs are put together: by `config`, which is by all settings
             but the seed, by `run`, by `seed`, or by a setting of any name.
         theme: `light` or `dark`.
@@ -138,52 +148,64 @@ def plot(
         smooth: How many reports a moving mean is over.
         statistic: What is drawn of several runs: their `mean`, interquartile
             mean (`iqm`) or `median`.
+        y: Column of progress.csv to draw, such as `kl` or `length`.
+        labels: Names of the groups, in the order of the table.
 
     Returns:
-        The plot, whose text is a table of final scores.
+        The plot, whose text is a table of final values.
     """
     paths = [runs] if isinstance(runs, (str, pathlib.Path)) else runs
-    groups = run_groups.group(run_groups.find(paths), by)
-    return plot_groups(
-        groups, outfile, axis, phase, theme, title, smooth, statistic
+    found, notes = run_groups.find(paths), []
+    if by != 'run':
+        found, notes = run_groups.drop_repeated(found)
+    groups = run_groups.group(found, by)
+    if labels:
+        groups = run_groups.rename(groups, labels)
+    made = plot_groups(
+        groups, outfile, axis, phase, theme, title, smooth, statistic, y
     )
+    return dataclasses.replace(made, notes=[*notes, *made.notes])
 
 
 def plot_groups(
     groups: Sequence[Group],
     outfile: str | pathlib.Path | None = None,
     axis: str = 'steps',
-    phase: str = 'eval',
+    phase: str | None = None,
     theme: str = 'light',
     title: str | None = None,
     smooth: int = 1,
     statistic: str = 'mean',
+    y: str = curves.SCORE,
 ) -> Plot:
-    """The same for runs that are put together already."""
+    """Plot groups of runs, see `plot`."""
     file = None if outfile is None else pathlib.Path(outfile)
     if file:
         drawing.require_format(file)
     for kind, value, choices in (
         ('axis', axis, AXES),
-        ('phase', phase, (*PHASES, BOTH)),
+        ('phase', phase or BOTH, (*PHASES, BOTH)),
         ('theme', theme, drawing.THEMES),
         ('statistic', statistic, STATISTICS),
     ):
         errors.require_known(kind, value, choices)
     if smooth < 1:
         raise errors.ConfigError(
-            f'A moving mean over {smooth} reports is none: give 1 or more.'
+            f'smooth must be at least 1, got {smooth}. It is the number of '
+            'reports that a moving mean is over.'
         )
+    phase = phase or _find_phase(groups, y)
     phases = list(PHASES) if phase == BOTH else [phase]
-    groups, notes = _with_scores(groups, phases[0])
-    summaries = [_summarize(each, phases[0], statistic) for each in groups]
-    notes += _tell_ends(groups, phases[0], summaries)
+    groups, notes = _with_values(groups, phases[0], y)
+    summaries = [_summarize(each, phases[0], statistic, y) for each in groups]
+    notes += _tell_ends(groups, phases[0], summaries, y)
     figure = drawing.draw(
-        _draw_groups(groups, phases, axis, smooth, statistic),
+        _draw_panels(groups, phases, axis, smooth, statistic, y),
         _common_title(groups) if title is None else title,
-        _explain(groups, phases, smooth, statistic),
+        _explain(groups, phases, smooth, statistic, y),
         axis,
         theme,
+        y,
     )
     if file:
         drawing.save(figure, file)
@@ -194,9 +216,9 @@ def draw_run(logdir: pathlib.Path, file: pathlib.Path) -> None:
     """Draw the scores of one run, whatever it has of them, to a file."""
     run = run_groups.Run(logdir, {})
     groups = [Group(run.name, [run])]
-    lines = _draw_groups(groups, list(PHASES), 'steps', 1, 'mean')
+    panels = _draw_panels(groups, list(PHASES), 'steps', 1, 'mean')
     explained = _explain(groups, list(PHASES), 1, 'mean')
-    drawing.save(drawing.draw(lines, run.name, explained), file)
+    drawing.save(drawing.draw(panels, run.name, explained), file)
 
 
 def format_table(
@@ -210,6 +232,10 @@ def format_table(
     rows: list[tuple[str, ...]] = [HEAD, *map(_format_row, summaries)]
     if not any(row[INTERVAL] for row in rows[1:]):
         rows = [(*row[:INTERVAL], *row[INTERVAL + 1 :]) for row in rows]
+    if len({each.env for each in summaries}) > 1:
+        envs = ['environment', *(each.env for each in summaries)]
+        pairs = zip(envs, rows, strict=True)
+        rows = [(group, env, *cells) for env, (group, *cells) in pairs]
     widths = _widths(rows)
     for name in LEAST:
         if width and sum(widths) + 2 * (len(widths) - 1) > width:
@@ -231,26 +257,41 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
-def _read(group: Group, phase: str) -> list[Curve]:
-    """The curves of a group.
-
-    The one place where results are read.
-    """
-    return [curves.read(run.directory, phase) for run in group.runs]
+def _read(group: Group, phase: str, y: str) -> list[Curve]:
+    """Read the curves of a group."""
+    return [curves.read(run.directory, phase, y) for run in group.runs]
 
 
-def _with_scores(
-    groups: Sequence[Group], phase: str
+def _find_phase(groups: Sequence[Group], y: str) -> str:
+    """Choose the first phase that has a column; refuses one that none has."""
+    if y == curves.SCORE:
+        return 'eval'
+    for phase in PHASES:
+        for each in groups:
+            if any(len(curve.steps) for curve in _read(each, phase, y)):
+                return phase
+    columns: dict[str, None] = {}
+    for each in groups:
+        for run in each.runs:
+            for row in progress.read(run.directory):
+                columns |= dict.fromkeys(row.cells)
+                break
+    errors.require_known('column', y, columns)
+    raise errors.ConfigError(f'There is nothing to plot: {y} has no values.')
+
+
+def _with_values(
+    groups: Sequence[Group], phase: str, y: str
 ) -> tuple[list[Group], list[str]]:
-    """Leave out runs that have no score, and say so."""
+    """Leave out runs that have no value of a column, and say so."""
     kept, notes = [], []
     for each in groups:
         runs = []
-        for run, curve in zip(each.runs, _read(each, phase), strict=True):
+        for run, curve in zip(each.runs, _read(each, phase, y), strict=True):
             if len(curve.steps):
                 runs.append(run)
             else:
-                notes.append(f'{run.name} has no score of {PHASES[phase]} yet')
+                notes.append(f'{run.name} has no {y} of {PHASES[phase]} yet')
         if runs:
             kept.append(Group(each.label, runs))
     if not kept:
@@ -258,39 +299,66 @@ def _with_scores(
     return kept, notes
 
 
-def _draw_groups(
+def _env_name(group: Group) -> str:
+    """Name the environment of a group; a file of a stranger may hold lists."""
+    return plain_yaml.bare_name(str(group.runs[0].settings.get('env', '')))
+
+
+def _draw_panels(
     groups: Sequence[Group],
     phases: Sequence[str],
     axis: str,
     smooth: int,
     statistic: str,
-) -> list[drawing.Line]:
-    """The lines of all groups, each of its phases."""
-    lines = []
-    for number, each in enumerate(groups):
-        for index, phase in enumerate(phases):
-            band = _aggregate(each, phase, axis, smooth, statistic)
+    y: str = curves.SCORE,
+) -> dict[str, list[drawing.Line]]:
+    """Make the lines of all groups and phases, by environment.
+
+    A label that several environments have, has the same color in all of them.
+    """
+    panels: dict[str, list[Group]] = {}
+    for each in groups:
+        panels.setdefault(_env_name(each), []).append(each)
+    alone = all(len(members) == 1 for members in panels.values())
+    colors: dict[str, int] = {}
+    for members in panels.values():
+        taken = {colors.get(each.label) for each in members}
+        free = (n for n in itertools.count() if n not in taken)
+        for each in members:
+            if each.label not in colors:
+                colors[each.label] = 0 if alone else next(free)
+    lines: dict[str, list[drawing.Line]] = {}
+    for env, members in panels.items():
+        lines[env] = []
+        for each, (index, phase) in itertools.product(
+            members, enumerate(phases)
+        ):
+            band = _aggregate(each, phase, axis, smooth, statistic, y)
             # More bands would hide each other.
-            if index and (len(groups) > 1 or len(each.runs) == 1):
+            if index and (not alone or len(each.runs) == 1):
                 none = np.full_like(band.values, math.nan)
                 band = band._replace(low=none, high=none)
-            alone = len(groups) == 1
             name = '' if alone or index else each.label
             line = drawing.Line(
                 PHASES[phase] if alone and len(phases) > 1 else name,
                 *band,
-                color=index if alone else number,
+                color=index if alone else colors[each.label],
                 style=0 if alone else DOTTED * index,
             )
-            lines.append(line)
+            lines[env].append(line)
     return lines
 
 
 def _aggregate(
-    group: Group, phase: str, axis: str, smooth: int, statistic: str
+    group: Group,
+    phase: str,
+    axis: str,
+    smooth: int,
+    statistic: str,
+    y: str = curves.SCORE,
 ) -> _Band:
-    """The line of a group, and its band."""
-    found = _read(group, phase)
+    """Make the line of a group, and its band."""
+    found = _read(group, phase, y)
     scores = [curves.smooth(curve.scores, smooth) for curve in found]
     if len(found) == 1:
         (curve,) = found
@@ -305,12 +373,10 @@ def _aggregate(
             f'The runs of {group.label} have no steps in common: one ends '
             'before another begins. Draw them one by one: --by run.'
         )
-    tasks: dict[str, list[np.ndarray]] = {}
-    for index in present:
-        task = str(group.runs[index].settings.get('env'))
-        line = np.interp(grid, found[index].steps, scores[index])
-        tasks.setdefault(task, []).append(line)
-    strata = [np.stack(lines, -1) for lines in tasks.values()]
+    lines = [
+        np.interp(grid, found[index].steps, scores[index]) for index in present
+    ]
+    strata = [np.stack(lines, -1)]
     function = estimates.STATISTICS[statistic]
     places = grid
     if axis == 'seconds':  # The mean of what the runs took until each step.
@@ -320,11 +386,11 @@ def _aggregate(
     return _Band(places, function(strata), low, high)
 
 
-def _summarize(group: Group, phase: str, statistic: str) -> Summary:
-    band = _aggregate(group, phase, 'steps', 1, statistic)
+def _summarize(group: Group, phase: str, statistic: str, y: str) -> Summary:
+    band = _aggregate(group, phase, 'steps', 1, statistic, y)
     several = len(group.runs) > 1
     end = band.places[-1]
-    seconds = curves.mean_seconds(_read(group, phase), band.places[-1:])
+    seconds = curves.mean_seconds(_read(group, phase, y), band.places[-1:])
     return Summary(
         group.label,
         len(group.runs),
@@ -334,15 +400,16 @@ def _summarize(group: Group, phase: str, statistic: str) -> Summary:
         float(band.values.max()),
         int(end),
         float(seconds[0]),
+        _env_name(group),
     )
 
 
 def _tell_ends(
-    groups: Sequence[Group], phase: str, summaries: Sequence[Summary]
+    groups: Sequence[Group], phase: str, summaries: Sequence[Summary], y: str
 ) -> Iterator[str]:
     """Say of groups that not all of their runs have come as far."""
     for each, summary in zip(groups, summaries, strict=True):
-        ends = [curve.steps[-1] for curve in _read(each, phase)]
+        ends = [curve.steps[-1] for curve in _read(each, phase, y)]
         if max(ends) > summary.steps:
             yield (
                 f'{each.label} is drawn until step {summary.steps:,}, which '
@@ -355,11 +422,10 @@ def _common_title(groups: Sequence[Group]) -> str:
     configs = {run.config for each in groups for run in each.runs}
     if len(groups) == 1 and len(groups[0].runs) == 1:
         return groups[0].runs[0].name
-    if len(configs) == 1:
+    if len(configs) == 1 and len({_env_name(each) for each in groups}) == 1:
         return configs.pop()
-    # Files of strangers may hold lists.
-    envs = {str(r.settings.get('env')) for each in groups for r in each.runs}
-    return plain_yaml.bare_name(envs.pop()) if len(envs) == 1 else ''
+    envs = {_env_name(each) for each in groups}
+    return envs.pop() if len(envs) == 1 else ''
 
 
 def _explain(
@@ -367,24 +433,27 @@ def _explain(
     phases: Sequence[str],
     smooth: int,
     statistic: str,
+    y: str = curves.SCORE,
 ) -> str:
     """Say what lines and bands are."""
     of = f' of {PHASES[phases[0]]}' if len(phases) == 1 else ''
     counts = sorted({len(each.runs) for each in groups})
     if counts[-1] == 1:
         which = f', {PHASES["eval"]}' if len(phases) > 1 else ''
-        text = f'score{of}{which} with its standard deviation over episodes'
+        text = f'{y}{of}{which}'
+        if y == curves.SCORE:
+            text += ' with its standard deviation over episodes'
     else:
         number = ' to '.join(map(str, dict.fromkeys([counts[0], counts[-1]])))
         text = (
-            f'score{of}, {STATISTICS[statistic]} of {number} '
+            f'{y}{of}, {STATISTICS[statistic]} of {number} '
             f'{_what_runs_are(groups)} with its 95% interval'
         )
     if len(phases) > 1 and len(groups) > 1:
         text += f', {PHASES[phases[1]]} dotted'
     if smooth > 1:
         text += f', moving mean over {smooth} reports'
-    return text[0].upper() + text[1:]
+    return text[0].upper() + text[1:] if y == curves.SCORE else text
 
 
 def _what_runs_are(groups: Sequence[Group]) -> str:
@@ -429,6 +498,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.title,
             given.smooth,
             given.statistic,
+            given.y,
+            given.labels.split(',') if given.labels else (),
         )
         terminal = console.on_terminal(not given.quiet)
         for line in made.lines(terminal.width):
@@ -443,13 +514,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents plot',
-        description='Plot how runs have learnt. Several seeds of the same '
+        description='Plot learning curves, with a panel for each '
+        'environment. Several seeds of the same '
         'settings become one line, with an interval of 95% by a bootstrap '
         'over the seeds; one run has the standard deviation over its episodes.',
         examples=[
             'agents plot logdir/20261119T120000-pendulum',
             'agents plot logdir --outfile curves.svg --theme dark',
             'agents plot logdir --by learning_rate --statistic iqm',
+            'agents plot logdir/ant logdir/ant_trpo --y kl --labels PPO,TRPO',
         ],
     )
     parser.add_argument(
@@ -474,9 +547,21 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         '--phase',
         choices=[*PHASES, BOTH],
-        default='eval',
         metavar='PHASE',
-        help='whose scores, eval, train or both (eval)',
+        help='whose values, eval, train or both (eval, or train for a column '
+        'that evaluations do not have)',
+    )
+    parser.add_argument(
+        '--y',
+        default=curves.SCORE,
+        metavar='COLUMN',
+        help='column of progress.csv to draw, such as kl or length (score)',
+    )
+    parser.add_argument(
+        '--labels',
+        metavar='A,B',
+        help='names of the lines, in the order of the table (by config, or by '
+        'settings that differ)',
     )
     parser.add_argument(
         '--by',

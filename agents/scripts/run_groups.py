@@ -49,9 +49,14 @@ class Run(NamedTuple):
 
     @property
     def config(self) -> str:
-        """Name without time and seed, as of `<time>-pendulum`, `ant-seed=3`."""
+        """Name without time and seed.
+
+        As of `<time>-pendulum`, `ant-seed=3`, and `ant-3` where 3 is its seed.
+        """
         match = re.fullmatch(NAME, self.name)
-        return (match and match['config']) or self.name
+        name = (match and match['config']) or self.name
+        ending = rf'(?<=.)[-_.]{re.escape(str(self.settings.get("seed")))}'
+        return re.sub(f'{ending}$', '', name)
 
     @property
     def name(self) -> str:
@@ -110,8 +115,53 @@ def find_inside(
                 yield from find_inside(pathlib.Path(entry.path), depth - 1)
 
 
+def drop_repeated(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Keep the newest of the runs that have the same settings and seed.
+
+    They would count as independent samples, which they are not.
+
+    Returns:
+        The runs that are kept, and a note on each set of equal ones.
+    """
+    equal: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        keys = sorted({*run.settings} - OWN | {'seed'})
+        values = tuple(f'{key}={_value(run, key)}' for key in keys)
+        # Runs without settings may be of anything.
+        alone = () if run.settings else (str(run.directory),)
+        equal.setdefault(values + alone, []).append(run)
+    kept, notes = [], []
+    for members in equal.values():
+        newest = max(members, key=_age)
+        kept.append(newest)
+        if len(members) > 1:
+            notes.append(
+                f'{len(members)} runs of {newest.config} have the same '
+                f'settings and seed {newest.settings.get("seed")}; only the '
+                f'newest counts, {newest.name}. --by run shows them all'
+            )
+    return kept, notes
+
+
+def _age(run: Run) -> tuple[float, str]:
+    """When a run was last written to; its name where two are as old."""
+    return os.lstat(run.directory / progress.FILE).st_mtime, run.name
+
+
+def rename(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
+    """Replace the labels of groups, in the order in which these come."""
+    before = list(dict.fromkeys(each.label for each in groups))
+    if len(labels) != len(before):
+        raise errors.ConfigError(
+            f'labels must be one for each of {", ".join(before)}, got '
+            f'{len(labels)}: {", ".join(labels)}.'
+        )
+    renamed = dict(zip(before, labels, strict=True))
+    return [Group(renamed[each.label], each.runs) for each in groups]
+
+
 def group(runs: Sequence[Run], by: str = 'config') -> list[Group]:
-    """Put runs together.
+    """Put runs of the same environment together.
 
     Args:
         runs: The runs.
@@ -119,13 +169,21 @@ def group(runs: Sequence[Run], by: str = 'config') -> list[Group]:
             what has no influence on results; `run` for each on its own;
             `seed`; or a setting whose value they share.
     """
+    if by not in (*BY, *SETTINGS) and not any(
+        by in run.settings for run in runs
+    ):
+        errors.require_known('setting', by, [*BY, *SETTINGS])
+    by_env = _split(runs, ['env'])
+    return [each for members in by_env for each in _group(members, by)]
+
+
+def _group(runs: Sequence[Run], by: str) -> list[Group]:
+    """Put runs together, whatever their environments."""
     if by == 'run':
         return _label([[run] for run in runs], [run.name for run in runs])
     if by == 'config':
         groups = _split(runs, sorted(_differing(runs) - OWN))
         return _label_configs(groups)
-    if by not in SETTINGS and not any(by in run.settings for run in runs):
-        errors.require_known('setting', by, [*BY, *SETTINGS])
     groups = _split(runs, [by])
     return _label(groups, [describe(each[0], [by]) for each in groups])
 

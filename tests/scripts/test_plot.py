@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import os
 import re
 
 import numpy as np
@@ -64,13 +65,54 @@ def test_seeds_become_a_mean_with_an_interval(run, tmp_path):
     assert last == np.mean([(2 + 3) / 2, (6 + 5) / 2, (4 + 10) / 2])
 
 
-def test_several_tasks_are_strata(run, tmp_path):
-    for seed, (env, score) in enumerate(
-        [('A-v1', 1), ('A-v1', 1), ('B-v1', 5)]
+def test_each_environment_has_a_panel(run, tmp_path):
+    for seed, (env, lr) in enumerate(
+        [('A-v1', 1e-3), ('A-v1', 1e-3), ('B-v1', 1e-4), ('B-v1', 1e-3)]
     ):
-        run(f'x-s{seed}', [score, score], seed=seed, env=env)
-    (summary,) = plot.plot(tmp_path / 'runs', by='algorithm').summaries
-    assert summary[:5] == ('algorithm=ppo', 3, 3, 3, 3)
+        changes = {'learning_rate': lr, 'discount': 0.9 + seed / 100}
+        run(f'x-s{seed}', [seed, seed], seed=seed, env=env, **changes)
+    made = plot.plot(tmp_path / 'runs', by='learning_rate')
+    assert [(s.env, s.group, s.runs, s.score) for s in made.summaries] == [
+        ('A-v1', 'learning_rate=0.001', 2, 0.5),
+        ('B-v1', 'learning_rate=0.0001', 1, 2),
+        ('B-v1', 'learning_rate=0.001', 1, 3),
+    ]
+    assert str(made).splitlines()[0].split()[:2] == ['group', 'environment']
+    first, second = made.figure.axes
+    titles = [axes.texts[0].get_text() for axes in (first, second)]
+    assert titles == ['A-v1', 'B-v1']
+    (line,) = first.lines
+    # The same label has the same color in both.
+    assert line.get_color() == second.lines[1].get_color()
+    assert line.get_color() != second.lines[0].get_color()
+
+
+def test_runs_of_the_same_seed_are_no_replicates(run, tmp_path):
+    for name, age in (('one-0', 5), ('two-0', 9), ('other-1', 7)):
+        logdir = run(name, [age], seed=int(name[-1]))
+        os.utime(logdir / 'progress.csv', (age, age))
+    made = plot.plot(tmp_path / 'runs')
+    assert made.summaries[0][1:3] == (2, 8)
+    (note,) = made.notes
+    assert note.startswith('2 runs of two have the same settings and seed 0; ')
+    assert 'newest counts, two-0' in note
+    assert len(plot.plot(tmp_path / 'runs', by='run').summaries) == 3
+
+
+def test_any_column_is_drawn_under_labels_of_the_user(run, tmp_path):
+    for name, lr in (('easy-0', 1e-3), ('hard-0', 1e-4)):
+        logdir = run(name, [1, 2], [3, 4], learning_rate=lr)
+        rows = (logdir / 'progress.csv').read_text().splitlines()
+        rows[0] += ',kl'
+        rows[1:] = [f'{row},{"" if "eval" in row else lr}' for row in rows[1:]]
+        (logdir / 'progress.csv').write_text('\n'.join([*rows, '']))
+    made = plot.plot(tmp_path / 'runs', y='kl')
+    # Of training, as evaluations have none; named after the runs.
+    found = [(each.group, each.score) for each in made.summaries]
+    assert found == [('hard', 1e-4), ('easy', 1e-3)]
+    assert made.figure.axes[0].get_ylabel() == 'kl'
+    made = plot.plot(tmp_path / 'runs', labels=['A', 'B'])
+    assert [each.group for each in made.summaries] == ['A', 'B']
 
 
 def test_runs_of_other_lengths_are_drawn_where_all_are(run, tmp_path):
@@ -171,7 +213,7 @@ def test_all_lines_are_named(names):
         drawing.Line(name, *np.ones((4, 2)), color=number)
         for number, name in enumerate(names)
     ]
-    figure = drawing.draw(lines)
+    figure = drawing.draw({'': lines})
     assert drawing.encode(figure, 'png')
     texts = [text.get_text() for text in figure.axes[0].texts]
     texts += [
@@ -233,7 +275,9 @@ def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
     [
         (['missing'], 'Cannot look for runs in missing'),
         (['runs', '--outfile=x.jpg'], 'has to end with .png or .svg'),
-        (['runs', '--smooth=0'], 'moving mean over 0'),
+        (['runs', '--smooth=0'], 'smooth must be at least 1, got 0'),
+        (['runs', '--y=scor'], "no column 'scor'; did you mean 'score'?"),
+        (['runs', '--labels=A,B'], 'one for each of cart, got 2: A, B'),
         (['runs', '--by=clip'], "no setting 'clip'"),
         (['runs', '--outfile=no/where.png'], 'Cannot write to no/where.png'),
     ],
@@ -260,13 +304,14 @@ def test_settings_of_strangers_may_be_of_any_kind(tmp_path):
         (directory / 'config.yaml').write_text(f'env: {value}\nseed: {value}')
     for by in ('config', 'seed', 'env', 'run'):
         assert len(plot.plot(tmp_path, by=by).summaries) == 3
-    assert len(plot.plot(tmp_path, by='algorithm').summaries) == 1
+    # One for each environment.
+    assert len(plot.plot(tmp_path, by='algorithm').summaries) == 3
 
 
 def test_points_that_nobody_would_see_are_not_drawn():
     many = np.arange(10 * drawing.MOST_POINTS, dtype=float)
     line = drawing.Line('', many, many, many, many)
-    drawn = drawing.draw([line]).axes[0].lines[0].get_xdata()
+    drawn = drawing.draw({'': [line]}).axes[0].lines[0].get_xdata()
     assert len(drawn) == drawing.MOST_POINTS
     assert (drawn[0], drawn[-1]) == (many[0], many[-1])
 

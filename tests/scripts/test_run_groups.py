@@ -59,7 +59,7 @@ def test_groups_of_a_config_are_called_by_what_differs():
         make('20261119T120002-cart', seed=2),
         make('20261119T120003-pole', env='Pendulum-v1'),
     ]
-    assert list(labels(runs)) == ['cart steps=10', 'cart steps=20_000', 'pole']
+    assert list(labels(runs)) == ['steps=10', 'steps=20_000', 'pole']
     # The name of the config says nothing where all have it.
     assert list(labels(runs[:2])) == ['steps=10', 'steps=20_000']
 

@@ -12,6 +12,9 @@ from agents.tools.runs import progress
 # Beyond this, scores come from elsewhere and axes cannot be drawn.
 LARGEST = 1e30
 
+# The column that is read unless another is named.
+SCORE = 'score'
+
 
 class Curve(NamedTuple):
     """The reports of a phase of a run, in arrays of one number for each.
@@ -19,7 +22,7 @@ class Curve(NamedTuple):
     Attributes:
         steps: Training steps, which increase.
         seconds: Time that the run had taken.
-        scores: Mean scores.
+        scores: Mean scores, or the values of another column.
         deviations: Standard deviations over episodes, NaN if not known.
     """
 
@@ -33,8 +36,14 @@ class Curve(NamedTuple):
         return self.seconds if axis == 'seconds' else self.steps
 
 
-def read(directory: pathlib.Path, phase: str) -> Curve:
-    """Read the reports of a phase that have a score."""
+def read(directory: pathlib.Path, phase: str, column: str = SCORE) -> Curve:
+    """Read the reports of a phase that have a value in a column.
+
+    Args:
+        directory: Directory of a run.
+        phase: `train` or `eval`.
+        column: Column of progress.csv.
+    """
     found: dict[int, tuple[float, float, float]] = {}
     before = seconds = 0.0
     for row in progress.read(directory):
@@ -43,9 +52,11 @@ def read(directory: pathlib.Path, phase: str) -> Curve:
         if not math.isnan(since):
             before += seconds if since < seconds else 0.0
             seconds = since
-        if row.phase == phase and abs(row.score) < LARGEST:
-            std = row.score_std if abs(row.score_std) < LARGEST else math.nan
-            found[row.step] = before + seconds, row.score, std
+        value = _value(row.cells.get(column, ''))
+        if row.phase == phase and abs(value) < LARGEST:
+            std = row.score_std if column == SCORE else math.nan
+            std = std if abs(std) < LARGEST else math.nan
+            found[row.step] = before + seconds, value, std
     steps = sorted(found)
     numbers = np.array([found[step] for step in steps]).reshape(-1, 3)
     return Curve(np.array(steps, float), *numbers.T)
@@ -83,8 +94,12 @@ def common_grid(steps: Sequence[np.ndarray], most: int = 400) -> np.ndarray:
 
 
 def _number(text: str) -> float:
+    number = _value(text)
+    return number if 0 <= number < LARGEST else math.nan
+
+
+def _value(text: str) -> float:
     try:
-        number = float(text or math.nan)
+        return float(text or math.nan)
     except ValueError:
         return math.nan
-    return number if 0 <= number < LARGEST else math.nan
