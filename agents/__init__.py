@@ -30,9 +30,11 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.scripts.export import export as export
     from agents.scripts.load import load as load
     from agents.scripts.plot import plot as plot
+    from agents.scripts.record import record as record
     from agents.scripts.results import results as results
     from agents.scripts.sweep import sweep as sweep
     from agents.scripts.training import train as train
+    from agents.scripts.visualize import visualize as visualize
 else:
     __getattr__, __dir__ = lazy.exports(
         __name__,
@@ -43,6 +45,8 @@ else:
             'evaluate': 'scripts.evaluate',
             'results': 'scripts.results',
             'plot': 'scripts.plot',
+            'visualize': 'scripts.visualize',
+            'record': 'scripts.record',
             'sweep': 'scripts.sweep',
             'export': 'scripts.export',
             'configs': 'scripts.configs',

@@ -37,7 +37,6 @@ from agents.scripts import (
     options,
     overrides,
     plan,
-    settings,
     vectors,
 )
 from agents.scripts.experiments import Experiment
@@ -509,7 +508,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description='Check an environment before anything is trained in it: '
         'what it returns, how fast it is, whether it keeps to its contract and '
         'repeats itself.',
-        settings=settings.SETTINGS,
         examples=[
             'agents check --env=CartPole-v1',
             'agents check --env=my_maze.py:make_maze --steps=10_000',

@@ -43,7 +43,8 @@ def claim(
     if directory is None and ranks.is_first:
         name = experiment.name
         directory = stack.enter_context(run_directory.claimed(given.home, name))
-    directory = given.home / ranks.share(directory and directory.name)
+    share = directory and str(directory.relative_to(given.home))
+    directory = given.home / ranks.share(share)
     terminal.say(
         'agents', f'{experiment.name}: {_title(config)}, seed {config.seed}'
     )

@@ -216,8 +216,7 @@ def evaluate(
     """
     # Environments may change the working directory.
     given, logdir = logdir, pathlib.Path(logdir).absolute()
-    if num_episodes < 1:
-        raise errors.ConfigError(f'num_episodes={num_episodes} are none.')
+    errors.require_positive('num_episodes', num_episodes)
     if num_episodes > MOST_EPISODES:
         raise errors.ConfigError(
             f'num_episodes={num_episodes:,} are more than can be kept, at most '

@@ -3,7 +3,8 @@
 What several commands have is added by a method of the parser, so that it reads
 and means the same in all of them. Their order in a help is: what it is about (a
 run, or what to train), options of the command alone, and then `add_functions`,
-`add_set`, `add_seed`, `add_env_processes`, `add_ranks` and `add_quiet`.
+`add_set`, `add_steps`, `add_seed`, `add_env_processes`, `add_ranks` and
+`add_quiet`.
 """
 
 import argparse
@@ -13,7 +14,37 @@ import textwrap
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
+from agents.scripts.settings import SETTINGS
 from agents.tools.runs import checkpoints
+
+# Names that other libraries have for settings.
+SYNONYMS = {
+    'lr': 'learning_rate',
+    'gamma': 'discount',
+    'lambda': 'gae_lambda',
+    'lam': 'gae_lambda',
+    'total_timesteps': 'steps',
+    'timesteps': 'steps',
+    'n_steps': 'update_every',
+    'num_steps': 'update_every',
+    'n_envs': 'num_agents',
+    'num_envs': 'num_agents',
+    'n_epochs': 'update_epochs',
+    'epochs': 'update_epochs',
+    'minibatch_size': 'batch_size',
+    'ent_coef': 'entropy_bonus',
+    'entropy_coef': 'entropy_bonus',
+    'vf_coef': 'value_weight',
+    'clip_coef': 'clip_range',
+    'max_grad_norm': 'gradient_clip',
+    'target_kl': 'kl_stop',
+    'max_episode_steps': 'max_length',
+    'anneal_lr': 'learning_rate_schedule',
+    'net_arch': 'policy_layers',
+}
+
+# How alike a name and what it is taken for are at least.
+LIKENESS = 0.6
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,7 +54,6 @@ class Parser(argparse.ArgumentParser):
         prog: The command.
         description: What it does.
         epilog: What the help ends with.
-        settings: Names that are not options but settings of a config.
         examples: Commands that the help shows.
         usage: What the help begins with, by default all options.
     """
@@ -33,7 +63,6 @@ class Parser(argparse.ArgumentParser):
         prog: str,
         description: str,
         epilog: str | None = None,
-        settings: Collection[str] = (),
         examples: Sequence[str] = (),
         usage: str | None = None,
     ):
@@ -47,7 +76,7 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self._settings = settings
+        self._settings: Collection[str] = ()
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """Parse arguments, by default those of the command line."""
@@ -121,13 +150,24 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_set(self) -> None:
-        """Add the option that replaces settings, see `overrides`."""
+        """Add the option that replaces settings, see `overrides`.
+
+        An unknown option that is like a setting is refused with that.
+        """
+        self._settings = SETTINGS
         self.add_argument(
             '--set',
             action='append',
             default=[],
             metavar='KEY=VALUE',
             help='replace a setting of the config; repeatable',
+        )
+
+    def add_steps(self) -> None:
+        self.add_argument(
+            '--steps',
+            metavar='N',
+            help='training steps of all agents together (those of the config)',
         )
 
     def add_seed(self) -> None:
@@ -175,16 +215,27 @@ class Parser(argparse.ArgumentParser):
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
         text = f'unrecognized arguments: {" ".join(unknown)}'
         option, equals, value = unknown[0].partition('=')
-        name = option.lstrip('-').replace('-', '_')
-        near = difflib.get_close_matches(
-            option, list(self._option_string_actions), n=1
+        name = option.lstrip('-').replace('-', '_').lower()
+        meant = SYNONYMS.get(name, name)
+        # Of equally near ones, max takes the first: a setting.
+        near = max(
+            [*self._settings, *self._option_string_actions],
+            key=lambda each: _likeness(each.lstrip('-'), meant),
         )
-        if name in self._settings:
-            given = value if equals else ' '.join(unknown[1:2]) or 'VALUE'
-            text += f'; it is a setting: --set {name}={given}'
-        elif near:
-            text += f'; did you mean {near[0]}?'
+        if not option.startswith('-'):
+            near = ''
+        value = value if equals else ' '.join(unknown[1:2]) or 'VALUE'
+        if near in self._settings and near == name:
+            text += f'; it is a setting: --set {name}={value}'
+        elif near and _likeness(near.lstrip('-'), meant) > LIKENESS:
+            is_setting = near in self._settings
+            near = f'--set {near}={value}' if is_setting else near
+            text += f'; did you mean {near}?'
         self.error(text)
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def _parse_checkpoint(text: str) -> int | str:

@@ -155,7 +155,8 @@ def plot(
         The plot, whose text is a table of final values.
     """
     paths = [runs] if isinstance(runs, (str, pathlib.Path)) else runs
-    found, notes = run_groups.find(paths), []
+    found = run_groups.find(paths)
+    notes: list[str] = []
     if by != 'run':
         found, notes = run_groups.drop_repeated(found)
     groups = run_groups.group(found, by)

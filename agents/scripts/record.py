@@ -40,11 +40,11 @@ def record(
     checkpoint: int | str | None = None,
     config: AttrDict | None = None,
     deterministic: bool = True,
-    env_processes: bool | None = True,
+    env_processes: bool | None = None,
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
 ) -> Demonstrations:
-    """Play episodes of a run's policy and write them to a file.
+    """Record episodes of a run's policy in a file, to learn from.
 
     Args:
         logdir: Directory of the run.
@@ -58,11 +58,13 @@ def record(
             for where that is quicker.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
+
+    Returns:
+        The recorded steps, with `scores` and `lengths` of the episodes.
     """
     # Environments may change the working directory.
     logdir, file = pathlib.Path(logdir).absolute(), files.place(outfile)
-    if num_episodes < 1:
-        raise errors.ConfigError(f'num_episodes={num_episodes} are none.')
+    errors.require_positive('num_episodes', num_episodes)
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
     num_agents = min(num_episodes, playing.MOST_AGENTS)

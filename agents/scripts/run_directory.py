@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from agents.scripts import config_file, utility
+from agents.scripts import config_file, run_groups, utility
 from agents.tools import errors
 from agents.tools.runs import files, progress
 
@@ -59,12 +59,27 @@ def locked(directory: str | pathlib.Path) -> Iterator[None]:
 
 
 def require_name(name: str, logdir: str | pathlib.Path) -> None:
-    """Refuse a name that is not that of a directory within another."""
-    if not re.fullmatch(r'\w[\w.=+@-]*', name):
+    """Refuse a name that is not that of a directory within another.
+
+    Slashes make directories within directories, as deep as runs are found.
+    """
+    part = r'\w[\w.=+@-]*'
+    if not re.fullmatch(f'{part}(/{part}){{0,{run_groups.DEPTH - 1}}}', name):
         raise errors.ConfigError(
-            f'--name={name} is to be the name of a directory within '
-            f'{logdir}, of letters, digits and _.=+@- only.'
+            f'--name={name} must name a directory within {logdir}, such as ant '
+            'or robots/ant: letters, digits and _.=+@-, at most '
+            f'{run_groups.DEPTH} parts.'
         )
+    # All parents of a relative path but the last, which is the logdir itself.
+    logdir = pathlib.Path(logdir)
+    for parent in list(pathlib.Path(name).parents)[:-1]:
+        if os.path.lexists(
+            pathlib.Path(logdir, parent, config_file.CONFIG_FILE)
+        ):
+            raise errors.ConfigError(
+                f'--name={name} must not be within a run, which {parent} is. '
+                'Choose another --name.'
+            )
 
 
 def is_run(directory: pathlib.Path) -> bool:

@@ -28,7 +28,6 @@ from agents.scripts import (
     plot,
     run_directory,
     search,
-    settings,
     sweep_plan,
     trials,
 )
@@ -531,6 +530,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
     failed: list[Trial] = []
+    changes = [*given.set]
+    if given.steps is not None:
+        changes.append(f'steps={given.steps}')
 
     def command(signals: interrupts.Interrupts) -> None:
         with console.on_terminal(not given.quiet) as terminal:
@@ -543,7 +545,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 given.jobs,
                 given.logdir,
                 given.name,
-                given.set,
+                changes,
                 given.env,
                 given.algorithm,
                 terminal,
@@ -560,7 +562,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description='Train several times, in processes side by side: with '
         'several seeds, with lists of settings, or in search of good ones. '
         'Run it again, and it goes on where it was interrupted.',
-        settings=settings.SETTINGS,
         examples=[
             'agents sweep --config=cartpole_native --seeds=0..7',
             'agents sweep --config=pendulum --seeds=0..4 --grid '
@@ -614,10 +615,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         '--name',
         metavar='NAME',
-        help='name of the sweep, its directory within the logdir '
-        '(sweep-CONFIG)',
+        help='name of the sweep, its directory within the logdir, such as '
+        'ant or robots/ant (sweep-CONFIG)',
     )
     parser.add_set()
+    parser.add_steps()
     parser.add_quiet()
     return parser.parse(arguments)
 

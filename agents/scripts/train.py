@@ -25,7 +25,6 @@ from agents.scripts import (
     launcher,
     options,
     run_directory,
-    settings,
     utility,
 )
 from agents.scripts.training import require_valid, train
@@ -140,14 +139,14 @@ def _resuming(given: argparse.Namespace, directory: pathlib.Path) -> str:
         for option, value in options.items()
         if value and '.py:' in value
     ]
-    return ' '.join([*again, f'--name={directory.name}'])
+    name = directory.relative_to(given.home)
+    return ' '.join([*again, f'--name={name}'])
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents train',
         description='Train a policy, in a new run or by going on with one.',
-        settings=settings.SETTINGS,
         examples=[
             'agents train --config=pendulum',
             'agents train --config=cheetah --seed=1 --set learning_rate=1e-4',
@@ -168,19 +167,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     which.add_argument(
         '--name',
         metavar='NAME',
-        help='name of the run, its directory within the logdir (the time and '
-        'the config); one that exists is resumed, and needs no config',
+        help='name of the run, its directory within the logdir, such as ant '
+        'or robots/ant (the time and the config); one that exists is resumed, '
+        'and needs no config',
     )
     which.add_argument(
         '--timestamp',
         metavar='TIME',
         help='the same as --name=TIME-CONFIG',
     )
-    parser.add_argument(
-        '--steps',
-        metavar='N',
-        help='length of the training, of all agents (that of the config)',
-    )
+    parser.add_steps()
     parser.add_argument(
         '--from',
         metavar='RUN',

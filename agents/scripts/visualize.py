@@ -40,12 +40,12 @@ CURVE = 'learning_curve.png'
 
 def visualize(
     logdir: str | pathlib.Path,
-    outdir: str | pathlib.Path,
+    outdir: str | pathlib.Path | None = None,
     num_agents: int = 1,
     num_episodes: int = 1,
     checkpoint: int | str | None = None,
     config: AttrDict | None = None,
-    env_processes: bool = True,
+    env_processes: bool | None = None,
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
     say: console.Console | None = None,
@@ -54,30 +54,28 @@ def visualize(
 
     Args:
         logdir: Directory of the run.
-        outdir: Directory for the files.
+        outdir: Directory for the files, by default that of the run.
         num_agents: Number of environments that are played at the same time.
         num_episodes: Number of episodes of each.
         checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
         config: The configuration, where functions of it were not saved.
-        env_processes: Whether environments have processes of their own.
+        env_processes: Whether environments have processes of their own, None
+            for where that is quicker.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
-        say: Where to tell of the files, by default on the terminal.
+        say: Where to print the files, by default nowhere.
 
     Returns:
         The files.
     """
     # Environments may change the working directory.
-    logdir, shown = pathlib.Path(logdir).absolute(), pathlib.Path(outdir)
-    outdir = shown.absolute()
-    if num_agents < 1 or num_episodes < 1:
-        raise errors.ConfigError(
-            f'There is nothing to play with num_agents={num_agents} and '
-            f'num_episodes={num_episodes}.'
-        )
+    shown = pathlib.Path(logdir if outdir is None else outdir)
+    logdir, outdir = pathlib.Path(logdir).absolute(), shown.absolute()
+    errors.require_positive('num_agents', num_agents)
+    errors.require_positive('num_episodes', num_episodes)
     signals = signals or interrupts.Interrupts()
-    say = say or console.on_terminal()
+    say = say or console.silent()
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
     with files.telling(outdir):
@@ -234,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = experiments.find_for_run(given.logdir, given.config, given.env)
         visualize(
             given.logdir,
-            given.outdir or given.logdir,
+            given.outdir,
             given.num_agents,
             given.num_episodes,
             given.checkpoint,

@@ -169,6 +169,12 @@ def require_integer(name: str, value: Any, least: int, most: int) -> None:
         )
 
 
+def require_positive(name: str, value: float) -> None:
+    """Refuse a number of things below 1."""
+    if value < 1:
+        raise ConfigError(f'{name} must be at least 1, got {value}.')
+
+
 def require_known(kind: str, name: str, choices: Iterable[str]) -> None:
     """Refuse a name that is none of the choices, and say what there is."""
     names = list(choices)

@@ -66,6 +66,12 @@ def test_help_lists_the_commands_and_exit_codes(capsys, arguments):
     assert '128+N' in output and max(map(len, output.splitlines())) <= 80
 
 
+def test_commands_are_functions_of_the_package():
+    assert all(hasattr(agents, name) for name in MODULES)
+    assert agents.visualize.__module__ == 'agents.scripts.visualize'
+    assert agents.record.__module__ == 'agents.scripts.record'
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit) as info:
         command.main(['--version'])

@@ -177,7 +177,7 @@ def test_what_nobody_reads_or_a_terminal_lacks_is_no_error(
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (['--num_episodes=0'], 'num_episodes=0 are none'),
+        (['--num_episodes=0'], 'num_episodes must be at least 1, got 0'),
         (['--num_episodes=10_000_000_000'], 'more than can be kept'),
         (['--checkpoint=5'], 'checkpoint'),
         (['--seed=-1'], "'seed' has to be"),

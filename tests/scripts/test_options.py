@@ -8,7 +8,8 @@ from agents.scripts import options
 @pytest.fixture
 def refused(capsys):
     """A function that parses by mistake and returns what that prints."""
-    parser = options.Parser('run', 'Runs.', settings=['env', 'steps'])
+    parser = options.Parser('run', 'Runs.')
+    parser.add_set()
     parser.add_argument('--config')
     parser.add_env_processes()
 
@@ -29,6 +30,10 @@ def refused(capsys):
         (['--env=A-v0'], '--env=A-v0; it is a setting: --set env=A-v0'),
         (['--env', 'A-v0'], '; it is a setting: --set env=A-v0'),
         (['--steps'], '--steps; it is a setting: --set steps=VALUE'),
+        (['--lr', '3e-4'], '; did you mean --set learning_rate=3e-4?'),
+        (['--ent-coef=0.01'], '; did you mean --set entropy_bonus=0.01?'),
+        (['--batch-size=64'], '; it is a setting: --set batch_size=64'),
+        (['--learnign_rate=1'], '; did you mean --set learning_rate=1?'),
         (['--zzz'], 'unrecognized arguments: --zzz'),
         (['zzz'], 'unrecognized arguments: zzz'),
     ],
@@ -37,6 +42,11 @@ def test_unknown_option_is_refused_with_what_was_meant(
     refused, arguments, message
 ):
     assert refused(*arguments).endswith(message)
+
+
+def test_synonyms_are_of_settings():
+    assert {*options.SYNONYMS.values()} <= {*options.SETTINGS}
+    assert not {*options.SYNONYMS} & {*options.SETTINGS}
 
 
 def test_environments_may_have_processes_or_not():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts import checks, configs, record, visualize
+from agents.scripts import checks, configs, console, record, visualize
 from agents.tools import errors
 
 
@@ -112,7 +112,8 @@ def test_what_is_counted_is_recorded_and_filmed(tmp_path, capsys, eagerly):
         assert set(stored['action']) <= {7, 8}
         assert stored['terminated'].tolist() == [False, False, False, True] * 2
     assert played.scores == [*np.add.reduceat(stored_rewards(file), [0, 4])]
-    visualize.visualize(run, tmp_path, config=config, env_processes=False)
+    terminal = console.on_terminal()
+    visualize.visualize(run, config=config, env_processes=False, say=terminal)
     assert f'score {min(played.scores):.1f}' in capsys.readouterr().out
 
 
@@ -124,7 +125,7 @@ def stored_rewards(file):
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (['--num_episodes=0'], 'num_episodes=0 are none'),
+        (['--num_episodes=0'], 'num_episodes must be at least 1, got 0'),
         (['--checkpoint=5'], 'checkpoint'),
         (['--outfile=/nowhere/demos.npz'], 'There is no directory /nowhere'),
     ],

@@ -107,6 +107,15 @@ def test_grid_is_tried_with_all_seeds(fake, tmp_path, nothing_left):
     }
 
 
+def test_steps_and_name_are_those_of_a_training(fake, tmp_path):
+    where = f'--logdir={tmp_path}'
+    command = ['--config=debug', '--steps=20', '--name=two/short', where]
+    assert sweep.main(command) == 0
+    directory = tmp_path / 'two' / 'short'
+    assert sweep_plan.load(directory, trusted=True).set == ['steps=20']
+    assert len(agents.results(tmp_path).runs) == 1
+
+
 def test_failed_trials_end_no_others_and_are_tried_again(
     fake, tmp_path, capsys
 ):
@@ -315,7 +324,7 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
         (['--config=debug', '--grid', 'steps='], 'no value to try of steps'),
         (['--config=debug', '--grid', 'steps=9,9'], 'have one twice'),
         (['--config=debug', '--search', 'steps=1,2..3'], 'have to be numbers'),
-        (['--config=debug', '--name=../x'], 'name of a directory within'),
+        (['--config=debug', '--name=../x'], 'name a directory within'),
         (['--config=debug', '--name=taken'], 'holds other things than a sweep'),
         (
             ['--config=debug', '--grid', 'steps=1,2', '--search', 'steps=1..2'],

@@ -11,6 +11,7 @@ import time
 import psutil
 import pytest
 
+import agents
 from agents.scripts import config_file, run_directory, train, utility
 from agents.scripts.train import main
 from agents.tools.runs import checkpoints
@@ -558,20 +559,21 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
 
 def test_run_has_a_name_that_resumes_it(home, capfd, eagerly, mistake, tiny):
     small = [f'--set={key}={tiny()[key]}' for key in CHANGED]
-    arguments = ['--name=mine', '--noenv_processes']
+    arguments = ['--name=two/mine', '--noenv_processes']
     assert main([*arguments, '--env=CartPole-v1', '--quiet', *small]) == 0
     said = capfd.readouterr()
     assert (said.out, said.err) == ('', '')
-    assert [path.name for path in (home / 'logdir').iterdir()] == ['mine']
+    assert [path.name for path in (home / 'logdir/two').iterdir()] == ['mine']
+    assert [*agents.results(home / 'logdir').runs] == ['two/mine']
 
     # It needs nothing else to go on.
     assert main([*arguments, '--steps=60', '--seed=4']) == 0
     output = capfd.readouterr().out
-    assert 'agents     mine: PPO on CartPole-v1, seed 4\n' in output
-    assert 'run        logdir/mine (resumed)\n' in output
+    assert 'agents     two/mine: PPO on CartPole-v1, seed 4\n' in output
+    assert 'run        logdir/two/mine (resumed)\n' in output
     assert '           steps: 40 → 60\n' in output
     assert 'as before' not in output
-    assert whole_checkpoints(home / 'logdir' / 'mine')[-1] == 60
+    assert whole_checkpoints(home / 'logdir/two/mine')[-1] == 60
 
     problems = mistake(*arguments, '--env=Acrobot-v1')
     assert 'is a run with env=CartPole-v1, not env=Acrobot-v1.' in problems
@@ -579,14 +581,16 @@ def test_run_has_a_name_that_resumes_it(home, capfd, eagerly, mistake, tiny):
     assert 'is a run with algorithm=ppo, not algorithm=trpo.' in problems
     assert main([*arguments, '--config=debug', '--settings']) == 0
     assert '* steps                   60 ' in capfd.readouterr().out
+    problems = mistake('--name=two/mine/inner', '--config=debug')
+    assert 'must not be within a run, which two/mine is' in problems
 
 
 def test_run_that_there_is_not_is_one_line(mistake, home):
     problems = mistake('--name=mine')
     assert 'There is no run logdir/mine to go on with.' in problems
-    for name in ('../mine', '.mine', 'a/b', '-x'):
+    for name in ('../mine', '.mine', 'a/../b', '/a', 'a/', 'a/b/c/d', '-x'):
         problems = mistake(f'--name={name}', '--config=debug')
-        assert 'the name of a directory within ./logdir' in problems
+        assert 'must name a directory within ./logdir' in problems
     assert not list(home.iterdir())
 
 
@@ -599,12 +603,12 @@ CHANGED = (
 @pytest.mark.parametrize(
     ('given', 'options'),
     [
-        ('--config=a/b.py:c', '--config=a/b.py:c --name=first'),
-        ('--env=a.py:C', '--env=a.py:C --name=first'),
-        ('--config=debug', '--name=first'),
-        ('--env=ale_py:ALE/Pong-v5', '--name=first'),
+        ('--config=a/b.py:c', '--config=a/b.py:c --name=two/first'),
+        ('--env=a.py:C', '--env=a.py:C --name=two/first'),
+        ('--config=debug', '--name=two/first'),
+        ('--env=ale_py:ALE/Pong-v5', '--name=two/first'),
     ],
 )
-def test_functions_of_files_are_named_to_go_on(given, options, tmp_path):
-    found = train._resuming(train._parse([given]), tmp_path / 'first')
-    assert found == options
+def test_functions_of_files_are_named_to_go_on(given, options):
+    given = train._parse([given])
+    assert train._resuming(given, given.home / 'two/first') == options

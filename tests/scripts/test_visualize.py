@@ -173,10 +173,8 @@ def test_environment_of_the_user_needs_the_config(mistake, run, tmp_path):
         return gym.make('CartPole-v1', render_mode=render_mode)
 
     config = configs.debug().copy(env=make, max_length=5)
-    outdir = tmp_path / 'videos'
-    files = visualize.visualize(
-        run, outdir, config=config, env_processes=False, checkpoint=1000
-    )
+    files = visualize.visualize(run, config=config, checkpoint=1000)
+    assert files[0].parent == run
     assert [file.name for file in files] == [
         'learning_curve.png',
         'agent0-episode0.mp4',
