@@ -59,8 +59,8 @@ class Group:
     Attributes:
         title: What they are about.
         settings: The settings by name.
-        defaults: Defaults of settings of other groups that an algorithm has
-            instead of theirs.
+        defaults: Defaults of an algorithm that differ from those of the
+            settings, by name.
     """
 
     title: str
@@ -247,7 +247,8 @@ NETWORK = Group(
 LEARNING = Group(
     'Learning',
     {
-        'learning_rate': Setting(3e-4, kinds.POSITIVE, 'Step size of Adam'),
+        'learning_rate': Setting(3e-4, kinds.POSITIVE, 'Learning rate of Adam; with trpo of the value only, with acktr '
+            'the learning rate of K-FAC'),
         'value_learning_rate': Setting(
             None,
             kinds.POSITIVE_OR_NONE,
@@ -271,10 +272,10 @@ LEARNING = Group(
         'discount': Setting(
             0.99,
             kinds.FRACTION,
-            'Weight of a reward that is one step later',
+            'Discount factor gamma',
         ),
         'gae_lambda': Setting(
-            0.95, kinds.FRACTION, 'Weight of longer returns in advantages'
+            0.95, kinds.FRACTION, 'Lambda of generalized advantage estimation'
         ),
         'normalize_advantage': Setting(
             True,
@@ -416,10 +417,7 @@ SHARED_GROUPS = (
 # Settings of several algorithms, but not of all.
 ENTROPY_BONUS = Setting(0.0, kinds.WEIGHT, 'Weight of the entropy in the loss')
 KL_TARGET = Setting(
-    0.01,
-    kinds.POSITIVE,
-    'Divergence to aim at, of PPO with surrogate=penalty only',
-    'nats',
+    0.01, kinds.POSITIVE, 'Target KL divergence of an update', 'nats'
 )
 DAMPING = Setting(
     0.1, kinds.POSITIVE, 'What is added to the diagonal of the Fisher matrix'
@@ -452,7 +450,10 @@ ALGORITHM_GROUPS = {
                 kinds.POSITIVE,
                 'How far a ratio may be from 1, with surrogate=clip',
             ),
-            'kl_target': KL_TARGET,
+            'kl_target': dataclasses.replace(
+                KL_TARGET,
+                meaning=f'{KL_TARGET.meaning}, with surrogate=penalty',
+            ),
             'kl_init_penalty': Setting(
                 1.0,
                 kinds.WEIGHT,
@@ -507,7 +508,9 @@ ALGORITHM_GROUPS = {
     'trpo': Group(
         'Trust region policy optimization',
         {
-            'kl_target': KL_TARGET,
+            'kl_target': dataclasses.replace(
+                KL_TARGET, meaning=f'{KL_TARGET.meaning}: the trust region'
+            ),
             'conjugate_steps': Setting(
                 15,
                 kinds.PASSES,
@@ -549,7 +552,10 @@ ALGORITHM_GROUPS = {
     'acktr': Group(
         'Actor critic using Kronecker-factored trust regions',
         {
-            'kl_target': KL_TARGET,
+            'kl_target': dataclasses.replace(
+                KL_TARGET,
+                meaning=f'{KL_TARGET.meaning}, which the step size adapts to',
+            ),
             'kl_clip': Setting(
                 0.02,
                 kinds.POSITIVE,
@@ -616,7 +622,7 @@ ALGORITHM_GROUPS = {
 
 
 def list_groups(algorithm: Any) -> list[Group]:
-    """List the groups of settings that an algorithm has.
+    """List the groups of settings that an algorithm has, with its defaults.
 
     Args:
         algorithm: Its name. Of what is no algorithm there are the groups that
@@ -624,22 +630,33 @@ def list_groups(algorithm: Any) -> list[Group]:
     """
     if algorithm not in list(ALGORITHM_GROUPS):
         return list(SHARED_GROUPS)
-    kind = kinds.one_of(*ALGORITHM_GROUPS, or_function=True)
-    name = Setting(
-        algorithm, kind, 'Algorithm that learns, by name, or a class of yours'
-    )
-    group = ALGORITHM_GROUPS[algorithm]
-    settings = {'algorithm': name, **group.settings}
-    return [*SHARED_GROUPS, dataclasses.replace(group, settings=settings)]
+    name = dataclasses.replace(SETTINGS['algorithm'], default=algorithm)
+    own = ALGORITHM_GROUPS[algorithm]
+    groups = [
+        *SHARED_GROUPS,
+        dataclasses.replace(own, settings={'algorithm': name, **own.settings}),
+    ]
+    return [
+        dataclasses.replace(
+            group,
+            settings={
+                key: dataclasses.replace(setting, default=own.defaults[key])
+                if key in own.defaults
+                else setting
+                for key, setting in group.settings.items()
+            },
+        )
+        for group in groups
+    ]
 
 
 def find_defaults(algorithm: Any) -> AttrDict:
     """Look up the defaults of the settings that an algorithm has."""
-    defaults: dict[str, Any] = {}
-    for group in list_groups(algorithm):
-        for name, setting in group.settings.items():
-            defaults[name] = setting.default
-        defaults.update(group.defaults)
+    defaults = {
+        name: setting.default
+        for group in list_groups(algorithm)
+        for name, setting in group.settings.items()
+    }
     # Lists and dictionaries of a config are its own, to be changed at will.
     return AttrDict(copy.deepcopy(defaults))
 
@@ -652,9 +669,17 @@ def define_config(algorithm: str, /, **changes: Any) -> AttrDict:
     return find_defaults(algorithm).copy(**changes)
 
 
+# Kinds and meanings of all settings by name. Some defaults are others with some
+# algorithms, see `find_defaults`.
 SETTINGS = {
-    name: setting
-    for algorithm in ALGORITHM_GROUPS
-    for group in list_groups(algorithm)
-    for name, setting in group.settings.items()
+    'algorithm': Setting(
+        'ppo',
+        kinds.one_of(*ALGORITHM_GROUPS, or_function=True),
+        'Algorithm that learns, by name, or a class of yours',
+    ),
+    **{
+        name: setting
+        for group in (*SHARED_GROUPS, *reversed(ALGORITHM_GROUPS.values()))
+        for name, setting in group.settings.items()
+    },
 }

@@ -85,6 +85,8 @@ def format_page() -> str:
     for algorithm, group in ALGORITHM_GROUPS.items():
         text = f'`configs.{algorithm}()`'
         for name, value in group.defaults.items():
+            if name in group.settings:
+                continue
             text += f', where `{name}` is {format_value(value)} by default'
         table = _format_table(list_groups(algorithm)[-1])
         sections.append(f'## {group.title}\n\n{text}.\n\n{table}')

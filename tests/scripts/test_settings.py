@@ -31,8 +31,7 @@ def test_table_has_every_setting_and_no_other():
 
 def test_setting_stands_once():
     for name, entry in ENTRIES:
-        if name != 'algorithm':
-            assert entry is settings.SETTINGS[name]
+        assert entry.kind is settings.SETTINGS[name].kind
     for algorithm in ALGORITHMS:
         groups = settings.list_groups(algorithm)
         names = [name for group in groups for name in group.settings]
@@ -58,6 +57,16 @@ def test_meaning_is_a_line(name, entry):
     assert len(entry.meaning) < 120
     assert not {'\n', '|', '  '} & set(entry.meaning)
     assert entry.meaning.isascii()  # Not every terminal has other letters.
+
+
+def test_kl_target_is_described_for_each_algorithm():
+    # What is said of PPO was also printed of algorithms without a surrogate.
+    for algorithm in ALGORITHMS:
+        *_, group = settings.list_groups(algorithm)
+        for entry in group.settings.values():
+            assert 'surrogate' in group.settings or (
+                'surrogate' not in entry.meaning
+            )
 
 
 def test_names_are_those_that_there_are():

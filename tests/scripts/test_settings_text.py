@@ -133,6 +133,8 @@ def test_page_has_every_setting_once_in_its_place():
     ]
     assert '`configs.ppo()`.' in ppo
     assert 'where `gae_lambda` is 0.97 by default' in reinforce
+    acktr = sections[titles.index(ALGORITHM_GROUPS['acktr'].title)]
+    assert '| `damping` | `0.01` |' in acktr
     row = '| `batch_size` | `64` | rows | Size of a minibatch | a whole number'
     assert ppo.count(row) == 1
     assert format_page().count('`num_agents`') == 1
