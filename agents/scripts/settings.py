@@ -247,8 +247,12 @@ NETWORK = Group(
 LEARNING = Group(
     'Learning',
     {
-        'learning_rate': Setting(3e-4, kinds.POSITIVE, 'Learning rate of Adam; with trpo of the value only, with acktr '
-            'the learning rate of K-FAC'),
+        'learning_rate': Setting(
+            3e-4,
+            kinds.POSITIVE,
+            'Learning rate of Adam; with trpo of the value only, with acktr '
+            'the learning rate of K-FAC',
+        ),
         'value_learning_rate': Setting(
             None,
             kinds.POSITIVE_OR_NONE,
