@@ -65,9 +65,9 @@ def find(config: AttrDict, say: Callable[[str], None]) -> Source | None:
         old, new = config_file.compare(saved, config, key)
         if old != new:
             raise errors.ConfigError(
-                f'{given} has learnt with {key}={old}, so that a run with '
-                f'{key}={new} cannot begin from it. Choose {key}={old}, or do '
-                'not begin from it.'
+                f'{given} was trained with {key}={old}; a run with {key}={new} '
+                f'cannot begin from it. Choose {key}={old}, or do not begin '
+                'from it.'
             )
     step = utility.find_checkpoint(directory, checkpoint, say)
     step = _find_whole(directory, step, say)

@@ -161,9 +161,9 @@ def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
         old, new = compare(saved, config, key)
         if old != new:
             raise errors.ConfigError(
-                f'{directory} has learnt with {key}={old}, which what it saved '
-                f'depends on, so that it cannot go on with {key}={new}. Leave '
-                f'{key} as it was, or begin a new run.'
+                f'{directory} was trained with {key}={old}; its checkpoint '
+                f'does not fit {key}={new}. Leave {key} as it was, or begin a '
+                'new run.'
             )
 
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -88,8 +89,13 @@ class Console:
         self.close()
 
     def say(self, topic: str, text: str) -> None:
-        """Print a line that stays."""
-        self.print(f'{topic:<{TOPIC}}{text}')
+        """Print a line that stays, broken between words on a terminal."""
+        lines = text.split('\n')
+        if self.width:
+            room = max(self.width - TOPIC, TOPIC)
+            lines = [part for line in lines for part in _wrap(line, room)]
+        indent = f'\n{"":<{TOPIC}}' if self.width else '\n'
+        self.print(f'{topic:<{TOPIC}}{indent.join(lines)}')
 
     def print(self, text: str) -> None:
         """Print lines that stay.
@@ -156,6 +162,17 @@ class Console:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, self._stream.fileno())
                 os.close(nowhere)
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    """Break a line between words; one that is too long stays whole."""
+    parts = textwrap.wrap(
+        errors.escape(line),
+        width,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return parts or ['']
 
 
 class _Guarded:

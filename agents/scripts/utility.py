@@ -42,7 +42,10 @@ def define_batch_env(
     env_processes: bool = True,
     **settings: Any,
 ) -> 'InGraphBatchEnv':
-    """Make a batch of native environments; see `env_setup.start`."""
+    """Make a batch of Gymnasium environments, see `env_setup.start`.
+
+    It steps them in worker processes or in this one, as a part of the graph.
+    """
     envs = env_setup.start(constructor, num_agents, env_processes, **settings)
     return tools.InGraphBatchEnv(tools.BatchEnv(envs))
 

@@ -173,12 +173,15 @@ def test_what_it_began_from_is_written_down_and_not_needed_again(
     [
         (
             {'policy_layers': [5]},
-            r'has learnt with policy_layers=\[4\].*=\[5\]',
+            r'was trained with policy_layers=\[4\].*=\[5\]',
         ),
-        ({'value_layers': [4, 4]}, 'learnt with value_layers=.* begin from it'),
+        (
+            {'value_layers': [4, 4]},
+            'with value_layers=.* cannot begin from it',
+        ),
         ({'activation': 'relu'}, 'with activation=tanh.*activation=relu'),
         ({'normalize_observ': False}, 'with normalize_observ=True'),
-        ({'network': 'recurrent'}, 'learnt with network=feed_forward'),
+        ({'network': 'recurrent'}, 'trained with network=feed_forward'),
         ({'env': 'Acrobot-v1'}, 'observations of .* Leave env and env_kwargs'),
         ({'begin_from': '{}@15'}, 'no checkpoint 15 in .* there are 10, 20'),
         ({'begin_from': '{}/checkpoints'}, 'Expected the directory of a run'),

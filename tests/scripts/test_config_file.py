@@ -263,8 +263,8 @@ def test_setting_that_a_run_cannot_change_is_named(
     with pytest.raises(errors.ConfigError) as info:
         config_file.require_same_sizes(config.copy(**changes), tmp_path)
     message = str(info.value)
-    assert f'has learnt with {key}={config[key]}, ' in message
-    assert f'cannot go on with {key}={new}. Leave {key} as it was' in message
+    assert f'was trained with {key}={config[key]}; ' in message
+    assert f'does not fit {key}={new}. Leave {key} as it was' in message
 
 
 def test_settings_that_a_run_can_change_are_not_refused(tmp_path, config):

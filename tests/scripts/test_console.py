@@ -68,6 +68,15 @@ def test_lines_begin_with_their_topic():
     )
 
 
+def test_lines_break_between_words_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv(console.TERMINAL, '40')
+    console.on_terminal().say('plan', 'of 2,048 rows; evaluation every 102,400')
+    out = capsys.readouterr().out
+    assert out == (
+        'plan       of 2,048 rows; evaluation\n           every 102,400\n'
+    )
+
+
 def test_text_of_a_file_moves_no_cursor(terminal, quickly):
     stream = io.StringIO()
     console.Console(stream).say('policy', 'of \x1b[2JCart\u202ePole\nnext')

@@ -542,8 +542,8 @@ def test_run_that_does_not_fit_says_which_setting(tiny, tmp_path):
         pass
     before = files(tmp_path)
     for changes, message in (
-        ({'value_layers': [5]}, r'has learnt with value_layers=\[4\].*=\[5\]'),
-        ({'env': 'Pendulum-v1'}, 'observations of .* Leave env as it was'),
+        ({'value_layers': [5]}, r'was trained with value_layers=\[4\].*=\[5\]'),
+        ({'env': 'Pendulum-v1'}, 'observations of .* Leave env and env_kwargs'),
     ):
         with pytest.raises(errors.ConfigError, match=message) as info:
             next(train(tiny(**changes), tmp_path, env_processes=False))
