@@ -133,7 +133,7 @@ def _paths(space: gym.Space, path: tuple[Any, ...] = ()) -> list[list[Any]]:
     parts: Iterable[tuple[Any, gym.Space]]
     match space:
         case gym.spaces.Dict():
-            parts = sorted(space.items())
+            parts = spaces.items(space)
         case gym.spaces.Tuple():
             parts = enumerate(space)
         case _:

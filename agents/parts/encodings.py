@@ -151,10 +151,13 @@ def describe(space: gym.Space, config: Mapping[str, Any]) -> list[str]:
     names = nested.names(spaces.specs(space))
     pairs = zip(names, spaces.leaves(space), strict=True)
     lines = [
-        f'{name}: {_describe(leaf, config)}'
-        if name
-        else _describe(leaf, config)
-        for name, leaf in pairs
+        *(f'{name}: text, left out' for name in spaces.texts(space)),
+        *(
+            f'{name}: {_describe(leaf, config)}'
+            if name
+            else _describe(leaf, config)
+            for name, leaf in pairs
+        ),
     ]
     if len(lines) <= MOST_LINES:
         return lines

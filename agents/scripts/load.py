@@ -171,6 +171,7 @@ class LoadedPolicy:
         )
         self._observ = observations.zeros(observ_space, self._count)
         self._writer = observations.Writer(observ_space, self._observ)
+        self._has_text = bool(spaces.texts(observ_space))
         self._begins = np.ones(self._count, bool)
         masked = choices.has_mask(observ_space, self.action_space)
         self._watch = choices.Watch(self.action_space) if masked else None
@@ -204,6 +205,8 @@ class LoadedPolicy:
                 observation: a vector, or one for each part of the action;
                 leaves `[agent, ...]` for a batch.
         """
+        if self._has_text:
+            observ = spaces.without_text(self.observation_space, observ)
         given = (observ,) if mask is None else (observ, mask)
         if self._batched:
             self._require_batch(given)

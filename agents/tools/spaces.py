@@ -19,13 +19,20 @@ ACTIONS = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
 OBSERVATIONS = (*ACTIONS, 'Dict', 'Tuple')
 
 
-def specs(space: gym.Space) -> Any:
-    """The nest of `Spec` that values of a space are stored as."""
+def specs(space: gym.Space, path: str = '') -> Any:
+    """The nest of `Spec` that values of a space are stored as.
+
+    Text of a Dict is left out, here and wherever leaves are counted.
+    """
     match space:
         case gym.spaces.Dict():
-            return {key: specs(part) for key, part in space.items()}
+            return {
+                key: specs(part, f'{path}[{key!r}]')
+                for key, part in items(space)
+            }
         case gym.spaces.Tuple():
-            return tuple(specs(part) for part in space)
+            parts = enumerate(space)
+            return tuple(specs(part, f'{path}[{i}]') for i, part in parts)
         case gym.spaces.Box() if space.dtype == np.uint8:
             return Spec(tuple(space.shape), 'uint8')
         case gym.spaces.Box() if space.dtype.kind in 'iu':
@@ -36,10 +43,61 @@ def specs(space: gym.Space) -> Any:
             return Spec((), 'int32')
         case gym.spaces.MultiDiscrete() | gym.spaces.MultiBinary():
             return Spec(tuple(space.shape), 'int32')
+    # Others may show addresses of functions.
+    known = type(space).__module__.startswith('gymnasium.')
+    name = f'{space}' if known else type(space).__name__
+    place = f' of observation{path}' if path else ''
     raise errors.EnvError(
-        f'The space {space} is not supported. Supported are '
-        f'{", ".join(OBSERVATIONS)}; wrap the environment so that it uses one.'
+        f'The space {name}{place} is not supported. Supported are '
+        f'{", ".join(OBSERVATIONS)}, and Text in a Dict, which is left out; '
+        'wrap the environment so that it uses one.'
     )
+
+
+def items(space: gym.spaces.Dict) -> list[tuple[str, gym.Space]]:
+    """The keys of a Dict in the order of `nested`, and their parts but text."""
+    return [
+        (key, space[key])
+        for key in sorted(space.spaces)
+        if not isinstance(space[key], gym.spaces.Text)
+    ]
+
+
+def texts(space: gym.Space, path: str = '') -> list[str]:
+    """Paths of the text in a space, as `nested.names` writes them."""
+    match space:
+        case gym.spaces.Dict() | gym.spaces.Tuple():
+            return [
+                name
+                for key, part in _parts(space).items()
+                for name in texts(part, f'{path}/{key}' if path else f'{key}')
+            ]
+        case gym.spaces.Text():
+            return [path]
+    return []
+
+
+def without_text(space: gym.Space | None, value: Any) -> Any:
+    """Leave the text out of a value of a space, or of a batch of values."""
+    match space, value:
+        case gym.spaces.Dict(), dict():
+            return {
+                key: without_text(space.spaces.get(key), part)
+                for key, part in value.items()
+                if not isinstance(space.spaces.get(key), gym.spaces.Text)
+            }
+        case gym.spaces.Tuple(), tuple() if len(space) == len(value):
+            pairs = zip(space, value, strict=True)
+            return tuple(without_text(*pair) for pair in pairs)
+    return value
+
+
+def with_plain_text(space: gym.Space) -> gym.Space:
+    """Replace a package's kinds of text by Gymnasium's.
+
+    Spaces are then equal to those that were saved or came from a worker.
+    """
+    return decode(encode(space)) if texts(space) else space
 
 
 def require_supported(observ_space: gym.Space, action_space: gym.Space) -> None:
@@ -119,7 +177,7 @@ def leaves(space: gym.Space) -> list[gym.Space]:
     """The spaces of the leaves of a value, in the order of `nested`."""
     match space:
         case gym.spaces.Dict():
-            parts = [space[key] for key in sorted(space.spaces)]
+            parts = [part for _, part in items(space)]
             return [leaf for part in parts for leaf in leaves(part)]
         case gym.spaces.Tuple():
             return [leaf for part in space for leaf in leaves(part)]
@@ -148,7 +206,7 @@ def width(space: gym.Space) -> int:
     """How many numbers a value has for a network, with choices as one-hot."""
     match space:
         case gym.spaces.Dict():
-            return sum(width(part) for part in space.values())
+            return sum(width(part) for _, part in items(space))
         case gym.spaces.Tuple():
             return sum(width(part) for part in space)
         case gym.spaces.Discrete():
@@ -185,6 +243,8 @@ def encode(space: gym.Space) -> dict:
             return {'kind': 'MultiDiscrete', **counts}
         case gym.spaces.MultiBinary():
             return {'kind': 'MultiBinary', 'n': space.n}
+        case gym.spaces.Text():
+            return {'kind': 'Text'}
     return specs(space)  # Raises the error that lists the supported ones.
 
 
@@ -207,4 +267,6 @@ def decode(text: dict) -> gym.Space:
             return gym.spaces.MultiDiscrete(text['nvec'], start=text['start'])
         case 'MultiBinary':
             return gym.spaces.MultiBinary(text['n'])
+        case 'Text':
+            return gym.spaces.Text(1)
     raise ValueError(f'Unknown kind of space: {text["kind"]!r}.')

@@ -12,12 +12,38 @@ import pytest
 import agents
 from agents import tools
 from agents.parts import policy
-from agents.scripts import config_file, env_setup, networks, utility
+from agents.scripts import config_file, env_setup, networks, plan, utility
 from agents.scripts.load import LoadedPolicy
 from agents.scripts.training import train
 from agents.tools import errors
 
 OBSERVS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+
+
+class Mission(gym.spaces.Text):
+    """A space of texts as packages have their own, unequal to any other."""
+
+    def __repr__(self):
+        return f'Mission({object()})'
+
+
+class Told(gym.Env):
+    """Observes a text beside numbers."""
+
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self):
+        place = gym.spaces.Box(-1, 1, (2,))
+        self.observation_space = gym.spaces.Dict(
+            {'place': place, 'a mission': Mission(9)}
+        )
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 1.0, False, False, {}
 
 
 @pytest.fixture
@@ -58,6 +84,30 @@ def test_batch_is_like_single_observations(debug_run):
     expected = [single(observ) for observ in OBSERVS]
     np.testing.assert_array_equal(batch(OBSERVS), expected)
     assert batch(OBSERVS).dtype == single.action_space.dtype
+
+
+def test_text_is_left_out(tiny, tmp_path, eagerly):
+    config = tiny(env=Told, steps=10, eval_every=10)
+    agents.train(config, tmp_path, env_processes=False).run()
+    # Its space is equal to the one that was saved.
+    found = agents.evaluate(tmp_path, 1, config=config, env_processes=False)
+    assert found.mean == found.mean_length
+    single = agents.load(tmp_path, config)
+    batch = agents.load(tmp_path, config, num_agents=2)
+    both = single.observation_space, single.action_space
+    told = plan.describe_network(*both, config)
+    assert told[0] == 'a mission: text, left out'
+    observs = {'a mission': ['go to x', ''], 'place': np.ones((2, 2))}
+    action = single({'a mission': 'go to x', 'place': np.ones(2)})
+    assert [*batch(observs)] == [action] * 2
+    assert single({'place': np.ones(2)}) == action
+    with pytest.raises(TypeError, match="has the key 'b', which is not in its"):
+        single({'place': np.ones(2), 'b': 'text'})
+    exported = agents.export(tmp_path, tmp_path / 'policy.npz', config=config)
+    assert exported.comparison.source == 'Told'
+    assert [each['name'] for each in exported.description['inputs']] == [
+        'observ_place'
+    ]
 
 
 @pytest.mark.parametrize('count', [1, 5, 7])

@@ -42,7 +42,31 @@ def test_specs_of_nests():
 
 def test_unsupported_observations_are_refused():
     with pytest.raises(EnvError, match=r'Text.*not supported.*Discrete.*Dict'):
-        spaces.specs(gym_spaces.Dict(a=gym_spaces.Text(3)))
+        spaces.specs(gym_spaces.Tuple([gym_spaces.Text(3)]))
+
+
+def test_kinds_of_spaces_that_are_not_known_are_named_with_their_place():
+    class Odd(gym.Space):
+        def __repr__(self):
+            return f'Odd({object()})'
+
+    space = gym_spaces.Dict(a=gym_spaces.Tuple([Odd()]))
+    with pytest.raises(
+        EnvError, match=r"space Odd of observation\['a'\]\[0\] is"
+    ):
+        spaces.specs(space)
+
+
+def test_text_of_a_dict_is_left_out():
+    inner = gym_spaces.Dict(text=gym_spaces.Text(9), n=gym_spaces.Discrete(3))
+    space = gym_spaces.Dict(b=inner, a=gym_spaces.Text(9))
+    assert spaces.specs(space) == {'b': {'n': Spec((), 'int32')}}
+    assert spaces.leaves(space) == [inner['n']] and spaces.width(space) == 3
+    assert sorted(spaces.texts(space)) == ['a', 'b/text']
+    plain = spaces.with_plain_text(space)
+    assert plain != space and plain == spaces.decode(spaces.encode(space))
+    value = {'a': 'x', 'b': {'n': 1, 'text': 'y'}}
+    assert spaces.without_text(space, value) == {'b': {'n': 1}}
 
 
 @pytest.mark.parametrize(
@@ -131,4 +155,4 @@ def test_unknown_descriptions_are_refused():
     with pytest.raises(ValueError, match="Unknown kind of space: 'Graph'"):
         spaces.decode({'kind': 'Graph'})
     with pytest.raises(EnvError, match='not supported'):
-        spaces.encode(gym_spaces.Text(3))
+        spaces.encode(gym_spaces.Sequence(gym_spaces.Discrete(2)))

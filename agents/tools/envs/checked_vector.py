@@ -71,6 +71,8 @@ class CheckedVector:
             with contextlib.suppress(Exception):  # The first error is told.
                 self.close()
             raise
+        plain = spaces.with_plain_text(self.observation_space)
+        self.observation_space = plain
         self._shape = (len(self),)
         self._action_kind = np.dtype(self.action_space.dtype)
         self._has_start = bool(np.any(spaces.start(self.action_space)))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
+from agents.tools import spaces
 from agents.tools.envs import env_slice, observations, wrappers
 
 
@@ -132,7 +133,7 @@ def _of_types(space: gym.Space, observ: Any, path: str) -> Iterator[str]:
     """What the space refuses though its values could be made of it."""
     match space:
         case gym.spaces.Dict():
-            for key, part in space.items():
+            for key, part in spaces.items(space):
                 yield from _of_types(part, observ[key], f'{path}[{key!r}]')
         case gym.spaces.Tuple():
             for index, part in enumerate(space):

@@ -88,6 +88,8 @@ class EnvSlice:
             self.observation_space = self.envs[0].observation_space
             self.action_space = self.envs[0].action_space
             spaces.require_supported(self.observation_space, self.action_space)
+            plain = spaces.with_plain_text(self.observation_space)
+            self.observation_space = plain
             spaces.require_equal(enumerate(self.envs, self._first))
         except errors.EnvError:
             raise

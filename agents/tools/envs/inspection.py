@@ -376,8 +376,8 @@ def _flatten(space: gym.Space, observ: Any) -> list[Any]:
         case gym.spaces.Dict():
             return [
                 leaf
-                for key in sorted(space.spaces)
-                for leaf in _flatten(space[key], observ[key])
+                for key, part in spaces.items(space)
+                for leaf in _flatten(part, observ[key])
             ]
         case gym.spaces.Tuple():
             return [

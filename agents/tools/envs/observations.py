@@ -3,7 +3,7 @@
 import functools
 import math
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import gymnasium as gym
@@ -67,9 +67,10 @@ def _define(
         case gym.spaces.Dict():
             parts: dict[Any, Any] = {
                 key: _define(part, arrays[key], f'{path}[{key!r}]', whole)
-                for key, part in space.items()
+                for key, part in spaces.items(space)
             }
-            return _nest_writer(parts, dict, path)
+            ignored = {*space.spaces} - {*parts}
+            return _nest_writer(parts, dict, path, ignored)
         case gym.spaces.Tuple():
             parts = {
                 key: _define(part, arrays[key], f'{path}[{key}]', whole)
@@ -81,11 +82,14 @@ def _define(
 
 
 def _nest_writer(
-    parts: dict[Any, Any], kind: Any, path: str
+    parts: dict[Any, Any], kind: Any, path: str, ignored: Collection = ()
 ) -> Callable[[Any, Any], None]:
+    usual = {*parts, *ignored}
+
     def write(row: Any, value: Any) -> None:
         if kind is dict and isinstance(value, dict):
-            _require_keys(parts, value, path)
+            if value.keys() != usual:
+                _require_keys(parts, value, path, ignored)
         elif not isinstance(value, kind) or len(value) != len(parts):
             raise TypeError(
                 f'observation{path} should be a {kind.__name__} with '
@@ -97,16 +101,18 @@ def _nest_writer(
     return write
 
 
-def _require_keys(parts: Any, value: dict[Any, Any], path: str) -> None:
-    if value.keys() == parts.keys():
-        return
+def _require_keys(
+    parts: Any, value: dict[Any, Any], path: str, ignored: Collection
+) -> None:
     for key in parts:
         if key not in value:
             raise TypeError(f'observation{path} lacks the key {key!r}')
-    key = next(key for key in value if key not in parts)
-    raise TypeError(
-        f'observation{path} has the key {key!r}, which is not in its space'
-    )
+    for key in value:
+        if key not in parts and key not in ignored:
+            raise TypeError(
+                f'observation{path} has the key {key!r}, which is not in its '
+                'space'
+            )
 
 
 def _leaf_writer(

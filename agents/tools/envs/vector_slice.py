@@ -24,7 +24,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from agents.tools import choices, errors, nested
+from agents.tools import choices, errors, nested, spaces
 from agents.tools.envs import block, infos, observations, vector_frames
 from agents.tools.envs.checked_vector import CheckedVector
 from agents.tools.envs.infos import LAST_INFO, LAST_OBSERV, LOST
@@ -413,7 +413,7 @@ def _row(space: gym.Space, batch: Any, index: int) -> Any:
         case gym.spaces.Dict(), Mapping():
             return {
                 key: _row(part, batch[key], index)
-                for key, part in space.items()
+                for key, part in spaces.items(space)
             }
         case gym.spaces.Tuple(), tuple():
             return tuple(
