@@ -67,12 +67,12 @@ class CheckedVector:
                 self._seed = seed % (LARGEST_SEED - len(self))
             if action_masks:
                 self._look_for_masks(first)
+            plain = spaces.with_plain_text(self.observation_space)
+            self.observation_space = plain
         except BaseException:
             with contextlib.suppress(Exception):  # The first error is told.
                 self.close()
             raise
-        plain = spaces.with_plain_text(self.observation_space)
-        self.observation_space = plain
         self._shape = (len(self),)
         self._action_kind = np.dtype(self.action_space.dtype)
         self._has_start = bool(np.any(spaces.start(self.action_space)))
