@@ -202,8 +202,8 @@ class CheckedVector:
     def _look_at(self) -> None:
         with self.errors.telling('when asked what it is like'):
             self.errors.count = int(self.env.num_envs)
-            self.observation_space = self.env.single_observation_space
-            self.action_space = self.env.single_action_space
+            self.observation_space: Any = self.env.single_observation_space
+            self.action_space: Any = self.env.single_action_space
             spaces.require_supported(self.observation_space, self.action_space)
             self.mode, self.assumed = find_mode(self.env)
 
