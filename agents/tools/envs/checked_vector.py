@@ -67,8 +67,6 @@ class CheckedVector:
                 self._seed = seed % (LARGEST_SEED - len(self))
             if action_masks:
                 self._look_for_masks(first)
-            plain = spaces.with_plain_text(self.observation_space)
-            self.observation_space = plain
         except BaseException:
             with contextlib.suppress(Exception):  # The first error is told.
                 self.close()
@@ -202,8 +200,8 @@ class CheckedVector:
     def _look_at(self) -> None:
         with self.errors.telling('when asked what it is like'):
             self.errors.count = int(self.env.num_envs)
-            self.observation_space: Any = self.env.single_observation_space
-            self.action_space: Any = self.env.single_action_space
+            self.observation_space = self.env.single_observation_space
+            self.action_space = self.env.single_action_space
             spaces.require_supported(self.observation_space, self.action_space)
             self.mode, self.assumed = find_mode(self.env)
 

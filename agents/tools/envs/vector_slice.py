@@ -72,7 +72,9 @@ class VectorSlice:
         self._vector = CheckedVector(constructor, seed, first, action_masks)
         self._errors = self._vector.errors
         self.mode, self.assumed = self._vector.mode, self._vector.assumed
-        self.observation_space = self._vector.observation_space
+        self.observation_space = spaces.with_plain_text(
+            self._vector.observation_space
+        )
         self.action_space = self._vector.action_space
         # The steps so far, and how many there were when each episode began.
         self._clock, self._begun = 0, np.zeros(len(self), np.int64)
