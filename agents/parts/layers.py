@@ -128,7 +128,8 @@ class Convolutions(keras.layers.Layer):
     def __init__(self, image: encodings.Image):
         super().__init__()
         self._image = image
-        self._layers = [
+        # Not `_layers`, where Keras keeps the layers that it trains and saves.
+        self._convolutions = [
             convolution(filters, image.is_large) for filters in image.filters
         ]
         self._dense = dense([image.units] if image.units else [], 'relu')
@@ -141,7 +142,7 @@ class Convolutions(keras.layers.Layer):
     @property
     def convolutions(self) -> list[Any]:
         """What is applied to the images, one behind the other."""
-        return list(self._layers)
+        return list(self._convolutions)
 
     @property
     def dense(self) -> list[Any]:
@@ -150,7 +151,7 @@ class Convolutions(keras.layers.Layer):
 
     def call(self, image: tf.Tensor) -> tf.Tensor:
         values = piece(self._arrange)(image)
-        for layer in self._layers:
+        for layer in self._convolutions:
             values = layer(values)
         width = math.prod(values.shape[1:])
         values = tf.reshape(values, [-1, width])

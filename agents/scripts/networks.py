@@ -28,6 +28,7 @@ and value can have one encoder in common: a function may return it as a third
 model, and the first two map what comes of it.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -170,7 +171,9 @@ def define(
     inputs = _zeros(observ_space)
     if networks.encoder is not None:
         _require_no_memory(networks.encoder)
-        inputs = networks.encoder(inputs)
+        encode = functools.partial(networks.encoder, inputs)
+        inputs = encode()
+        _require_known_weights('encoder', networks.encoder, encode)
     _build('policy', networks.policy, inputs, size)
     # Layers that they share have weights by now.
     _require_separate(networks)
@@ -241,12 +244,40 @@ def _build(name: str, network: Any, inputs: Any, size: int) -> None:
     """Let a network make its weights by applying it to one input."""
     state = sequences.zero_state(network, 1)
     output, _ = sequences.step(network, inputs, state)
+    _require_known_weights(
+        name, network, lambda: sequences.step(network, inputs, state)
+    )
     if tuple(output.shape) != (1, size):
         raise errors.ConfigError(
             f'The {name} network puts out {tuple(output.shape[1:])} numbers '
             f'for an observation where {size} were expected, see '
             'agents.parts.distributions.output_size.'
         )
+
+
+def _require_known_weights(
+    name: str, network: Any, apply: Callable[[], Any]
+) -> None:
+    """Refuse a network that applies weights which Keras does not track.
+
+    They would be neither trained nor saved, and nothing would show it.
+
+    Args:
+        name: Name of the network.
+        network: The network, which has made its weights.
+        apply: Applies the network.
+    """
+    with tf.GradientTape() as tape:
+        apply()
+    known = {id(weight.value) for weight in network.weights}
+    for variable in tape.watched_variables():
+        if id(variable) not in known:
+            raise errors.ConfigError(
+                f'The weights of the {name} network must all be in its '
+                f'`weights`, got {variable.name} outside of them. Assign each '
+                'layer to an attribute of its own after super().__init__(), '
+                'with a name other than `_layers`, which Keras uses.'
+            )
 
 
 def _require_no_statistics(name: str, network: Any) -> None:

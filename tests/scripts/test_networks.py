@@ -243,6 +243,18 @@ def test_image_within_a_dict_goes_through_convolutions(network, shared):
     assert list(rest.shape) == [3 + 2 * 1 * 32 + 2, 8]
 
 
+def test_encoder_of_atari_trains_all_its_layers():
+    frames = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    encoder = networks.define(frames, CHOICE, configs.pong()).encoder
+    sizes = [math.prod(w.shape) for w in encoder.trainable_variables]
+    assert sizes == [
+        *(8 * 8 * 4 * 32, 32),
+        *(4 * 4 * 32 * 64, 64),
+        *(3 * 3 * 64 * 64, 64),
+        *(7 * 7 * 64 * 512, 512),
+    ]
+
+
 def test_leaves_are_encoded_each_on_its_own_and_joined():
     space = gym.spaces.Dict(image=IMAGE, a=gym.spaces.Tuple([BOX, IMAGE]))
     encoder = layers.Encoder(space, config(convolutions=[[4, 3, 1]]))
@@ -438,6 +450,21 @@ def encoded(*encoder):
     return define
 
 
+def hiding(observ_space, action_space, config):
+    """The name of an attribute in which Keras keeps the layers of a model."""
+
+    class Hidden(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first = keras.layers.Dense(4)
+            self._layers = [keras.layers.Dense(3)]
+
+        def call(self, observ):
+            return self._layers[0](self.first(observ))
+
+    return Hidden(), keras.Sequential([keras.layers.Dense(1)])
+
+
 def remembering(observ_space, action_space, config):
     encoder = layers.Recurrent(
         layers.Flatten(observ_space),
@@ -457,6 +484,7 @@ def remembering(observ_space, action_space, config):
             'policy and the encoder share the weight .*last/kernel',
         ),
         (remembering, 'encoder network has a memory'),
+        (hiding, 'weights of the policy network must all be .*`_layers`'),
         (shared, 'share the weight trunk/kernel'),
         (normalized, 'policy network has .*moving_mean, which nothing would'),
         (lambda *_: keras.Sequential(), 'has to return two models'),
