@@ -56,6 +56,7 @@ class Evaluation:
         env: Name of the environment.
         seed: Seed of the episodes and of actions that are sampled.
         deterministic: Whether actions were the most probable ones.
+        changes: Settings that differ from those of the run, as `key=value`.
         scores: The sum of the rewards of each episode.
         lengths: How many steps each episode has.
     """
@@ -65,6 +66,7 @@ class Evaluation:
     env: str
     seed: int
     deterministic: bool
+    changes: tuple[str, ...]
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
 
@@ -156,6 +158,7 @@ class Evaluation:
                 f'checkpoint  step {self.checkpoint:,}',
                 f'played      {self.episodes:,} {episodes} of {self.env}, '
                 f'{mode} actions, seed {self.seed}',
+                *(f'changed     {each}' for each in self.changes),
                 '',
                 ' ' * 8 + ''.join(f'{head:>10}' for head in heads),
                 f'{"score":<8}{_format_row(self.scores, console.score)}',
@@ -222,6 +225,7 @@ def evaluate(
             f'num_episodes={num_episodes:,} are more than can be kept, at most '
             f'{MOST_EPISODES:,}.'
         )
+    shown = tuple(changes)
     if seed is not None:
         changes = [*changes, f'seed={seed}']
     config = config_file.restore_config(config, logdir, changes)
@@ -244,6 +248,7 @@ def evaluate(
         env_setup.name_of(changed.env),
         changed.seed,
         deterministic,
+        shown,
         scores,
         lengths,
     )

@@ -122,12 +122,12 @@ def test_native_environments_play_as_the_loop_of_a_user(native_run):
 
 def test_interval_is_that_of_the_mean():
     scores = tuple(np.random.default_rng(0).normal(5, 2, 400).tolist())
-    made = evaluate.Evaluation('run', 1, 'env', 0, True, scores, (1,) * 400)
+    made = evaluate.Evaluation('run', 1, 'env', 0, True, (), scores, (1,) * 400)
     low, high = made.interval
     assert high - low == pytest.approx(2 * 1.96 * 2 / 20, rel=0.1)
     assert made.standard_error == pytest.approx(2 / 20, rel=0.1)
     assert repr(made).startswith('<Evaluation of 400 episodes of env: score ')
-    alone = evaluate.Evaluation('run', 1, 'env', 0, True, (3.0,), (1,))
+    alone = evaluate.Evaluation('run', 1, 'env', 0, True, (), (3.0,), (1,))
     assert math.isnan(alone.standard_error)
     assert json.loads(alone.to_json())['standard_error'] is None
     assert str(alone).endswith('mean score  3.00')
@@ -157,6 +157,10 @@ def test_command_prints_a_table_and_json(native_run, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == stored
     command(native_run, *options, '--quiet')
     assert capsys.readouterr() == (f'{found}\n', '')
+    command(native_run, *options, '--set=max_length=30', '--json=-')
+    assert json.loads(capsys.readouterr().out)['changes'] == ['max_length=30']
+    command(native_run, *options, '--set=max_length=30')
+    assert '\nchanged     max_length=30\n\n' in capsys.readouterr().out
 
 
 def test_what_nobody_reads_or_a_terminal_lacks_is_no_error(
