@@ -9,15 +9,40 @@ Without anything that is kept, for one observation or a batch of them; the state
 is None where episodes begin:
 
     action, state = policy.step(observ, state)
+
+A file may come from a stranger: one that is damaged is a ValueError.
 """
 
 import json
+import math
+import os
+import zipfile
 
 import numpy as np
+
+# Limits for an observation, and for the patches of it that a layer convolves.
+MAX_NUMBERS, MAX_PATCHES = 2**22, 2**24
 
 
 class Policy:
     def __init__(self, path):
+        try:
+            self._load(path)
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # Of zipfile, NumPy, JSON or the values.
+            raise ValueError(
+                f'{path} is no exported policy: {error}'
+            ) from error
+        self.reset()
+
+    def _load(self, path):
+        with zipfile.ZipFile(path) as file:
+            entries = file.infolist()
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+            raise ValueError('it is compressed')
+        if sum(entry.file_size for entry in entries) > os.path.getsize(path):
+            raise ValueError('its arrays are larger than the file')
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
         self.description = json.loads(str(arrays.pop('policy')))
@@ -25,7 +50,9 @@ class Policy:
         for key, array in arrays.items():
             layer, _, name = key.rpartition('/')
             self._arrays.setdefault(layer, {})[name] = array
-        self.reset()
+        for leaf in self.description['network']['leaves']:
+            if not 0 <= math.prod(leaf['shape']) <= MAX_NUMBERS:
+                raise ValueError(f'it observes an array of {leaf["shape"]}')
 
     def reset(self):
         self._state = None
@@ -35,6 +62,15 @@ class Policy:
         return action
 
     def step(self, observ, state=None, mask=None):
+        try:
+            return self._step(observ, state, mask)
+        except ValueError:
+            raise
+        except Exception as error:
+            text = f'{type(error).__name__}: {error}'
+            raise ValueError(f'The policy cannot be applied: {text}') from error
+
+    def _step(self, observ, state, mask):
         network = self.description['network']
         found = [self._encode(leaf, observ) for leaf in network['leaves']]
         x = np.concatenate([vector for vector, _ in found], -1)
@@ -62,7 +98,10 @@ class Policy:
             if layer['kind'] == 'gru':
                 x = state = gru(x, state, **arrays)
             else:
+                rows = len(x)
                 x = LAYERS[layer['kind']](x, layer, **arrays)
+                if len(x) != rows:
+                    raise ValueError(f'A {layer["kind"]} mixes observations.')
             if 'activation' in layer:
                 x = ACTIVATIONS[layer['activation']](x)
         return x, state
@@ -75,6 +114,8 @@ def normalize(x, layer, mean, std):
 
 def one_hot(x, layer, sizes, start):
     x = x.reshape(len(x), -1) - start
+    if sizes.sum() > MAX_NUMBERS:
+        raise ValueError(f'There are {sizes.sum()} choices.')
     if ((x < 0) | (x >= sizes)).any():
         raise ValueError(f'{x + start} is not within the space.')
     parts = [np.arange(size) == x[:, [i]] for i, size in enumerate(sizes)]
@@ -90,6 +131,8 @@ def scale(x, layer, factor):
 def convolve(x, layer, kernel, bias):
     x = np.lib.stride_tricks.sliding_window_view(x, kernel.shape[:2], (1, 2))
     x = x[:, :: layer['stride'], :: layer['stride']]
+    if x[0].size > MAX_PATCHES:
+        raise ValueError('The image is too large.')
     return np.tensordot(x, kernel, ((4, 5, 3), (0, 1, 2))) + bias
 
 

@@ -337,7 +337,44 @@ def test_runner_is_short():
     text = pathlib.Path(run_policy.__file__).read_text()
     docstring = ast.parse(text).body[0]
     lines = text.splitlines()[docstring.end_lineno :]
-    assert len([line for line in lines if line.strip()]) <= 100
+    assert len([line for line in lines if line.strip()]) <= 140
+
+
+def write_arrays(path, leaf=(3,), layer='dense', save=np.savez, **arrays):
+    """Write a policy of one layer by hand."""
+    entry = {'path': [], 'shape': leaf, 'dtype': 'float32', 'layers': []}
+    head = [{'kind': layer, 'name': 'head', 'stride': 1, 'shape': [1]}]
+    network = {'leaves': [entry], 'layers': [], 'masked': False, 'head': head}
+    named = {f'head/{name}': array for name, array in arrays.items()}
+    save(path, policy=np.array(json.dumps({'network': network})), **named)
+
+
+DENSE = {'kernel': np.ones((3, 2), 'f'), 'bias': np.ones(2, 'f')}
+BIG = {'kernel': np.ones((500, 500, 1, 1), 'f'), 'bias': np.ones(1, 'f')}
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'save': np.savez_compressed}, 'it is compressed'),
+        ({'leaf': (10**6, 10**6)}, 'it observes an array of'),
+        ({'kernel': np.ones((4, 2), 'f')}, 'matmul'),
+        ({'colour': np.ones(1)}, 'cannot be applied: TypeError'),
+        ({'layer': 'deep'}, "cannot be applied: KeyError: 'deep'"),
+        ({'leaf': (1000, 1000, 1), 'layer': 'convolve', **BIG}, 'too large'),
+        ({'layer': 'scale', 'factor': np.ones(1)}, 'unexpected keyword'),
+    ],
+)
+def test_runner_refuses_a_damaged_policy(tmp_path, changes, message):
+    path = tmp_path / 'policy.npz'
+    write_arrays(path, **DENSE)
+    np.testing.assert_array_equal(run_policy.Policy(path)(np.ones(3)), [4, 4])
+    write_arrays(path, **{**DENSE, **changes})
+    with pytest.raises(ValueError, match=message):
+        run_policy.Policy(path)(np.ones(changes.get('leaf', 3)))
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(ValueError, match='is no exported policy'):
+        run_policy.Policy(path)
 
 
 def test_runner_refuses_other_observations(find, tmp_path):
