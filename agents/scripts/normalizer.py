@@ -1,13 +1,14 @@
 """The statistics that a run normalizes by, as arrays."""
 
 import dataclasses
+import math
 import pathlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agents.scripts import utility
-from agents.tools import nested
+from agents.tools import errors, nested
 from agents.tools.runs import checkpoints
 
 if TYPE_CHECKING:  # It imports TensorFlow.
@@ -15,6 +16,9 @@ if TYPE_CHECKING:  # It imports TensorFlow.
 
 # What the statistics of rewards are called in a checkpoint of any algorithm.
 REWARDS = 'reward_normalizer/statistics/'
+
+# Limit for statistics that may come from a stranger.
+MOST_VALUES = 1e18
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -97,6 +101,12 @@ def of_rewards(
         return None
     values = bundle.values(prefix, [stored[name] for name in names])
     count, squares = map(float, values)
+    if not (0 <= count < MOST_VALUES and math.isfinite(squares)):
+        raise errors.ConfigError(
+            f'The statistics of rewards in {path} must be finite and of at '
+            f'most {MOST_VALUES:.0g} values, got count={count} and '
+            f'squares={squares}.'
+        )
     if not count:
         return None
     std = float(normalize.deviation(count, squares))

@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 import agents
+from agents.scripts import normalizer
+from agents.tools import errors
+from agents.tools.runs import bundle
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
@@ -44,6 +47,16 @@ def train(config, directory):
     STEPS.clear()
     agents.train(config, directory, env_processes=False).run()
     return agents.load(directory)
+
+
+def test_count_of_a_stranger_is_refused(tiny, tmp_path, monkeypatch):
+    policy = train(tiny(env=Watched), tmp_path)
+    for value in (np.nan, 1e300, -1.0):
+        monkeypatch.setattr(
+            bundle, 'values', lambda *_, v=value: iter([v, 1.0])
+        )
+        with pytest.raises(errors.ConfigError, match='rewards in .* must be'):
+            normalizer.of_rewards(tmp_path, policy.checkpoint, None)
 
 
 def test_statistics_are_those_of_what_was_seen(tiny, tmp_path):

@@ -259,7 +259,14 @@ class Saver:
         read = bundle.values(
             path / checkpoints.BUNDLE, [stored[name] for name in names]
         )
-        for name, value in zip(names, list(read), strict=True):
+        values = dict(zip(names, read, strict=True))
+        for name, value in values.items():
+            if value.dtype.kind == 'f' and not np.isfinite(value).all():
+                raise errors.ConfigError(
+                    f'The checkpoint {path} must hold finite numbers, got '
+                    f'others in {name}. Take another checkpoint.'
+                )
+        for name, value in values.items():
             self._variables[name].assign(value)
         self.anew = {
             name: stored[name].shape[axis]

@@ -459,6 +459,21 @@ def test_values_that_are_not_finite_are_not_saved(tmp_path, value, dtype):
     assert files(tmp_path) == before
 
 
+def test_values_that_are_not_finite_are_not_restored(tmp_path):
+    path = save(tmp_path, 1).save(1)
+    file = path / checkpoints.FILES[1]
+    data = file.read_bytes()
+    numbers = np.full(6, 1, 'f').tobytes()
+    assert numbers in data
+    nan = np.full(6, np.nan, 'f').tobytes()
+    file.write_bytes(data.replace(numbers, nan))
+    reseal(path)
+    saver, variables = make(tmp_path)
+    with pytest.raises(UserError, match='must hold finite numbers, got'):
+        saver.restore()
+    assert holds(variables, 0)
+
+
 OTHERS = {
     'shape': ({'a': tf.zeros(3), 'b': tf.ones(2)}, r'a: .*\[2\].*\[3\]'),
     'type': ({'a': tf.zeros(2, tf.int32), 'b': tf.ones(2)}, 'float32.*int32'),
