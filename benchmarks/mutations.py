@@ -1,218 +1,442 @@
-"""Opens the files of a run after random changes, as a stranger may send them.
+"""Open files after random changes, as a stranger may send them.
 
-python -m benchmarks.mutations --count 2000 --seed 0
+    python -m benchmarks.mutations --inputs 200000 --seed 0
 
-Whatever a file holds, it is opened or refused by a clear error, soon and in
-little memory. A process of its own does so, and is watched: one that dies or
-does not return is counted, and another goes on after that change.
+Whatever a file holds, it is opened or refused by a clear error, within two
+seconds of computing and a gigabyte of memory. Each reader has a process of its
+own, which is watched: after an input that it dies of or does not return from,
+which counts as a traceback, another process goes on.
 """
 
 import argparse
 import contextlib
+import hashlib
+import json
 import multiprocessing
 import pathlib
 import random
 import re
+import resource
 import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
-from agents.scripts import (
-    config_file,
-    configs,
-    run_directory,
-    utility,
-)
 from agents.tools import errors
-from agents.tools.runs import checkpoints, curves, progress
+from benchmarks import mutators
 
-# Seconds until opening a file is given up.
-PATIENCE = 20.0
+# Limits of what an input may take.
+MOST_SECONDS, MOST_MEGABYTES = 2.0, 1000.0
 
-NUMBERS = [
-    b'-1',
-    b'0',
-    b'1e400',
-    b'.nan',
-    b'NaN',
-    b'1e12',
-    b'7' * 18,
-    b'9' * 400,
-]
-TEXTS = [
-    *[b'[' * 100_000, b'{"a":' * 9_000, b'{a: ' * 999, b',' * 20_000],
-    b'"' + b'\\"' * 100_000 + b'\n',
-    *[b'\0', b'\n', b'\xff\xfe', b'"', b': ', b'*a', b'!!x ', b'a:b', b'null'],
-]
+# Seconds until opening a file is given up, and bytes beyond which a process
+# gets no more memory, so that the machine stays usable.
+PATIENCE = 60.0
+MEMORY = 3 * 2**30
+
+Open = Callable[[], Any]
+Mutator = Callable[[bytes, bytes, random.Random], bytes]
 
 
-def mutate(data: bytes, other: bytes, chance: random.Random) -> bytes:
-    """A copy of a file that differs in one place to three."""
-    for _ in range(chance.choice([1, 1, 2, 3])):
-        start, end = sorted(chance.choices(range(len(data) + 1), k=2))
-        if chance.random() < 0.7:
-            end = min(end, start + chance.randrange(1, 12))
-        part = data[start:end]
-        splice = chance.randrange(len(other))
-        changed = chance.choice(
-            [
-                bytes(byte ^ 1 << chance.randrange(8) for byte in part),
-                b'',
-                part * chance.choice([2, 3, 50]),
-                chance.randbytes(len(part)),
-                other[splice : splice + len(part)],
-                chance.choice(TEXTS),
-                chance.choice(NUMBERS),
-                re.sub(rb'\d+', chance.choice(NUMBERS), part),
-            ]
-        )
-        end = len(data) if chance.random() < 0.05 else end  # Cut short.
-        data = data[:start] + changed + data[end:]
-    return data
+class Reader(NamedTuple):
+    """A reader of files.
+
+    Attributes:
+        share: Number of its inputs in relation to other readers.
+        files: The files that are changed, one at a time.
+        mutate: Function that changes one.
+        prepare: Function of the directory that returns what opens the file.
+    """
+
+    share: float
+    files: tuple[str, ...]
+    mutate: Mutator
+    prepare: Callable[[pathlib.Path], Open]
 
 
-def readers(run: pathlib.Path) -> dict[str, tuple[str, Callable[[], Any]]]:
-    """By name, a file of a run and what opens it."""
+class Outcome(NamedTuple):
+    """What has come of an input: a word or a traceback, and what it took."""
+
+    result: str
+    seconds: float
+    megabytes: float
+
+
+def make_files(directory: pathlib.Path) -> None:
+    """Write the files that are going to be changed."""
+    import gymnasium as gym
+    import numpy as np
+
+    import agents
+    from agents.exporting import formats
+    from agents.parts import policy
+    from agents.scripts import networks, sweep_plan, trials, utility
+    from agents.tools.envs import wire
+    from agents.tools.runs import demonstrations
+
+    image = gym.spaces.Box(0, 255, (8, 8, 2), np.uint8)
+    numbers = gym.spaces.Box(-1, 1, (3,))
+    several = gym.spaces.Dict(image=image, x=numbers, n=gym.spaces.Discrete(4))
+    torque = gym.spaces.Box(-2, 2, (2,))
+    for _ in agents.train(agents.configs.debug(), directory / 'run'):
+        pass
+    (directory / 'rich').mkdir()
+    pair = several, gym.spaces.MultiDiscrete([2, 3], start=[1, 0])
+    (directory / 'rich' / utility.SPACES).write_bytes(wire.dumps(pair))
+    count = 40
+    steps = demonstrations.Demonstrations(
+        np.random.default_rng(0).normal(size=(count, 3)).astype('f'),
+        np.zeros((count, 2), 'f'),
+        np.ones(count, 'f'),
+        np.arange(count) % 10 == 9,
+        np.zeros(count, bool),
+    )
+    demonstrations.write(directory / 'demos.npz', steps, numbers, torque)
+    config = agents.configs.ppo(
+        network='recurrent', policy_layers=[8], recurrent_units=4
+    ).copy(convolutions=[[4, 4, 2]], image_units=8)
+    made = networks.define(several, torque, config)
+    learnt = policy.define(
+        made.policy, several, torque, config, encoder=made.encoder
+    )
+    formats.write(learnt, several, {}, directory / 'policy.npz', 'npz')
+    (directory / 'sweep').mkdir()
+    grid = {'learning_rate': [1e-3, 3e-4]}
+    plan = sweep_plan.Plan(
+        'debug', None, None, ['steps=100'], [0, 1], grid, {}, 30
+    )
+    sweep_plan.save(plan, directory / 'sweep')
+    of_points = [
+        trials.make_trials(point, {'learning_rate': rate}, plan)
+        for point, rate in enumerate(grid['learning_rate'])
+    ]
+    trials.save([*of_points[0], *of_points[1]], directory / 'sweep')
+
+
+def readers() -> dict[str, Reader]:
+    """The readers by name; their files are those of `make_files`."""
+    config, rows = 'run/config.yaml', 'run/progress.csv'
+    place = 'run/checkpoints/000000001000'
+    index, data = f'{place}/variables.index', f'{place}/{DATA}'
+    text, archive = mutators.mutate_text, mutators.mutate_zip
+    table, plain = mutators.mutate_table, mutators.mutate_bytes
+    whole = (config, 'run/spaces.bin', index, data, f'{place}/manifest.json')
+    return {
+        'settings': Reader(10, (config,), text, _settings),
+        'spaces': Reader(16, ('rich/spaces.bin',), text, _spaces),
+        'manifest': Reader(16, (whole[-1],), text, _manifest),
+        'index': Reader(30, (index,), table, _index),
+        'restore': Reader(12, (index, data), table, _restore),
+        'normalizer': Reader(12, (index, data), table, _normalizer),
+        'progress': Reader(30, (rows,), text, _progress),
+        'results': Reader(6, (rows, config), text, _results),
+        'plot': Reader(0.15, (rows, config), text, _plot),
+        'records': Reader(3, (rows,), text, _records),
+        'demonstrations': Reader(30, ('demos.npz',), archive, _demonstrations),
+        'sweep': Reader(6, ('sweep/sweep.yaml',), text, _sweep),
+        'trials': Reader(12, ('sweep/trials.json',), text, _trials),
+        'run_policy': Reader(20, ('policy.npz',), archive, _policy),
+        'load': Reader(0.5, whole, plain, _load),
+    }
+
+
+DATA = 'variables.data-00000-of-00001'
+
+
+def _settings(directory: pathlib.Path) -> Open:
+    from agents.scripts import config_file
+
+    return lambda: config_file.restore_config(None, directory / 'run')
+
+
+def _spaces(directory: pathlib.Path) -> Open:
+    from agents.scripts import utility
+
+    return lambda: utility.load_spaces(directory / 'rich')
+
+
+def _manifest(directory: pathlib.Path) -> Open:
+    from agents.tools.runs import checkpoints
+
+    def read() -> None:
+        checkpoints.find_best(directory / 'run/checkpoints', lambda _: None)
+        checkpoints.verify(next((directory / 'run/checkpoints').iterdir()))
+
+    return read
+
+
+def _index(directory: pathlib.Path) -> Open:
+    from agents.tools.runs import bundle
+
+    prefix = next((directory / 'run/checkpoints').iterdir()) / 'variables'
+    return lambda: bundle.variables(prefix)
+
+
+def _restore(directory: pathlib.Path) -> Open:
     from agents.tools.graph.backend import tf
     from agents.tools.runs import bundle
     from agents.tools.runs.saver import Saver
 
-    checkpoint = max((run / utility.CHECKPOINTS).iterdir())
-    prefix = checkpoint / checkpoints.BUNDLE
-    stored = bundle.variables(prefix)
-    values = list(bundle.values(prefix, stored.values()))
+    checkpoint = next((directory / 'run/checkpoints').iterdir())
+    stored = bundle.variables(checkpoint / 'variables')
+    values = bundle.values(checkpoint / 'variables', stored.values())
     variables = dict(zip(stored, map(tf.Variable, values), strict=True))
     saver = Saver(checkpoint.parent, variables)
 
     def restore() -> None:
+        _seal(checkpoint)
         saver.restore(int(checkpoint.name))
 
-    def resealed() -> None:
-        (checkpoint / checkpoints.MANIFEST).unlink()
-        checkpoints.seal(checkpoint)
-        restore()
+    return restore
 
-    def results() -> None:
-        run_directory.is_trained(run)
+
+def _seal(checkpoint: pathlib.Path) -> None:
+    """Let the manifest fit the files, as a stranger would."""
+    found = {}
+    for name in ('variables.index', DATA):
+        data = (checkpoint / name).read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        found[name] = {'bytes': len(data), 'sha256': digest}
+    text = json.dumps({'files': found})
+    (checkpoint / 'manifest.json').write_text(text)
+
+
+def _normalizer(directory: pathlib.Path) -> Open:
+    from agents.scripts import normalizer
+
+    return lambda: normalizer.of_rewards(directory / 'run', 1000, 10.0)
+
+
+def _progress(directory: pathlib.Path) -> Open:
+    from agents.scripts import run_directory
+    from agents.tools.runs import curves
+
+    def read() -> None:
+        run_directory.is_trained(directory / 'run')
         for phase in ('train', 'eval'):
-            curves.read(run, phase)
+            curves.read(directory / 'run', phase)
 
-    place = f'{utility.CHECKPOINTS}/{checkpoint.name}'
-    index, data = [f'{place}/{name}' for name in checkpoints.FILES]
-    return {
-        'config.yaml': (
-            config_file.CONFIG_FILE,
-            lambda: config_file.restore_config(None, run),
-        ),
-        'spaces.bin': (utility.SPACES, lambda: utility.load_spaces(run)),
-        'progress.csv': (progress.FILE, results),
-        'manifest': (f'{place}/{checkpoints.MANIFEST}', restore),
-        'index': (index, restore),
-        'index, resealed': (index, resealed),
-        'data': (data, restore),
-        'data, resealed': (data, resealed),
-    }
+    return read
+
+
+def _results(directory: pathlib.Path) -> Open:
+    from agents.scripts.results import results
+
+    return lambda: results(directory / 'run')
+
+
+def _plot(directory: pathlib.Path) -> Open:
+    from agents.scripts.plot import plot
+
+    return lambda: plot([directory / 'run'])
+
+
+def _records(directory: pathlib.Path) -> Open:
+    from agents.tools.runs.records import Records
+
+    return lambda: Records(directory / 'run', 500, ['own']).close()
+
+
+def _demonstrations(directory: pathlib.Path) -> Open:
+    import gymnasium as gym
+
+    from agents.tools.runs import demonstrations
+
+    observ_space = gym.spaces.Box(-1, 1, (3,))
+    action_space = gym.spaces.Box(-2, 2, (2,))
+    file = directory / 'demos.npz'
+    return lambda: demonstrations.read(file, observ_space, action_space)
+
+
+def _sweep(directory: pathlib.Path) -> Open:
+    from agents.scripts import sweep_plan
+
+    def read() -> None:
+        plan = sweep_plan.load(directory / 'sweep', trusted=False)
+        sweep_plan.check(plan)
+
+    return read
+
+
+def _trials(directory: pathlib.Path) -> Open:
+    from agents.scripts import trials
+
+    return lambda: trials.load(directory / 'sweep')
+
+
+def _policy(directory: pathlib.Path) -> Open:
+    import numpy as np
+
+    from agents.exporting import run_policy
+
+    observ = {'image': np.zeros((8, 8, 2)), 'x': np.zeros(3), 'n': 1}
+
+    def read() -> None:
+        try:
+            policy = run_policy.Policy(directory / 'policy.npz')
+            for _ in range(2):
+                policy(observ)
+        except ValueError as error:  # The file knows none of this package.
+            raise errors.UserError(str(error)) from error
+
+    return read
+
+
+def _load(directory: pathlib.Path) -> Open:
+    import agents
+
+    checkpoint = next((directory / 'run/checkpoints').iterdir())
+    manifest = (checkpoint / 'manifest.json').read_bytes()
+
+    def read() -> None:
+        if (checkpoint / 'manifest.json').read_bytes() == manifest:
+            _seal(checkpoint)
+        agents.load(directory / 'run')
+
+    return read
 
 
 def open_mutated(
-    run: pathlib.Path, name: str, seed: int, numbers: range, pipe: Connection
+    directory: pathlib.Path,
+    name: str,
+    seed: int,
+    numbers: range,
+    pipe: Connection,
 ) -> None:
-    """Open a file after each of its changes and tell what came of it."""
-    path, read = readers(run)[name]
-    manifest = max(run.glob(f'*/*/{checkpoints.MANIFEST}'))
-    original, sealed = (run / path).read_bytes(), manifest.read_bytes()
-    others = [p.read_bytes() for p in sorted(run.rglob('*.*')) if p.is_file()]
-    pipe.send(('ready', 0.0, 0.0))
+    """Open a file after each of its changes and report what came of it."""
+    reader = readers()[name]
+    sys.stdout = open('/dev/null', 'w')
+    warnings.simplefilter('ignore')
+    read = reader.prepare(directory)
+    originals = {
+        path: path.read_bytes()
+        for path in sorted(directory.rglob('*'))
+        if path.is_file() and 'events' not in path.name
+    }
+    others = [*originals.values()]
+    read()  # What is imported or compiled first is no matter of the input.
+    _restore_files(originals)
+    limit = _memory('VmSize') + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    pipe.send(None)
     for number in numbers:
         chance = random.Random(f'{seed} {name} {number}')
-        mutated = mutate(original, chance.choice(others), chance)
-        (run / path).write_bytes(mutated)
-        started = time.perf_counter()
+        path = directory / chance.choice(reader.files)
+        other = chance.choice(others)
+        path.write_bytes(reader.mutate(originals[path], other, chance))
+        pathlib.Path('/proc/self/clear_refs').write_text('5')
+        started = time.process_time()
         try:
             read()
-            outcome = 'accepted'
+            result = 'accepted'
         except errors.UserError:
-            outcome = 'refused'
+            result = 'refused'
         except Exception:
-            outcome = traceback.format_exc()
-        seconds = time.perf_counter() - started
-        memory = peak_megabytes()
-        pipe.send((outcome, seconds, memory))
-        (run / path).write_bytes(original)
-        manifest.write_bytes(sealed)
+            result = f'input {number} of {name}: {traceback.format_exc()}'
+        seconds = time.process_time() - started
+        pipe.send(Outcome(result, seconds, _memory('VmHWM') / 1e6))
+        _restore_files({path: originals[path]})
+        if reader.prepare in (_restore, _load, _records):
+            _restore_files(originals)
     pipe.send(None)
 
 
-def peak_megabytes() -> float:
-    """The most memory that this process has had, and not its parent."""
+def _restore_files(originals: dict[pathlib.Path, bytes]) -> None:
+    for path, data in originals.items():
+        path.write_bytes(data)
+
+
+def _memory(name: str) -> int:
+    """Return a number of bytes that the system knows of this process.
+
+    VmHWM is the most memory since clear_refs was written to.
+    """
     status = pathlib.Path('/proc/self/status').read_text()
-    match = re.search(r'VmHWM:\s*(\d+) kB', status)
-    return int(match[1]) / 1e3 if match else float('nan')
+    match = re.search(rf'{name}:\s*(\d+) kB', status)
+    return int(match[1]) * 1024 if match else 0
 
 
-def try_all(run: pathlib.Path, name: str, count: int, seed: int) -> list:
-    """What came of each change: a word or an error, seconds, megabytes."""
-    found: list[tuple[str, float, float]] = []
+def try_all(
+    directory: pathlib.Path, name: str, count: int, seed: int
+) -> list[Outcome]:
+    """Try so many inputs of a reader."""
+    found: list[Outcome] = []
     spawn = multiprocessing.get_context('spawn')
-    originals = {p: p.read_bytes() for p in run.rglob('*.*') if p.is_file()}
+    originals = {p: p.read_bytes() for p in directory.rglob('*') if p.is_file()}
     while len(found) < count:
         ours, theirs = spawn.Pipe(False)
-        rest = range(len(found), count)
-        arguments = run, name, seed, rest, theirs
+        arguments = directory, name, seed, range(len(found), count), theirs
         process = spawn.Process(target=open_mutated, args=arguments)
         process.start()
         theirs.close()
         with contextlib.suppress(EOFError):
-            ours.poll(60) and ours.recv()
+            if not ours.poll(4 * PATIENCE) or ours.recv():
+                raise RuntimeError(f'The reader {name} does not start.')
             while ours.poll(PATIENCE) and (result := ours.recv()):
                 found.append(result)
         if len(found) < count:
             process.kill()
             process.join()
-            found.append((f'died: {process.exitcode}', PATIENCE, 0.0))
+            text = f'input {len(found)} of {name}: died, {process.exitcode}'
+            found.append(Outcome(text, PATIENCE, 0.0))
         process.join()
-        for path, data in originals.items():
-            path.write_bytes(data)
+        _restore_files(originals)
     return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--count', type=int, default=2000)
+    parser.add_argument('--inputs', type=int, default=200_000)
     parser.add_argument('--seed', type=int, default=0)
-    parser.add_argument('--only', help='a name of the table')
+    parser.add_argument('--only', help='name of a reader')
     options = parser.parse_args()
-    failures = []
-    with tempfile.TemporaryDirectory() as directory:
-        run = pathlib.Path(directory)
-        from agents.scripts.training import train
-
-        for _ in train(configs.debug(), run):
-            pass
-        print(
-            'file             changes accepted refused other  slowest   memory'
-        )
-        for name in readers(run):
-            if options.only not in (None, name):
-                continue
-            found = try_all(run, name, options.count, options.seed)
-            outcomes = [outcome for outcome, _, _ in found]
-            accepted, refused = map(outcomes.count, ('accepted', 'refused'))
-            others = [o for o in outcomes if o not in ('accepted', 'refused')]
-            failures += others
-            slowest = max(seconds for _, seconds, _ in found)
-            memory = max(memory for _, _, memory in found)
+    failures: list[str] = []
+    chosen = {
+        name: reader
+        for name, reader in readers().items()
+        if options.only in (None, name)
+    }
+    whole = sum(reader.share for reader in chosen.values())
+    print(
+        f'{"reader":<15}{"inputs":>8}{"refused":>9}{"accepted":>9}'
+        f'{"slowest ms":>12}{"peak MB":>9}{"tracebacks":>12}{"seconds":>9}'
+    )
+    with tempfile.TemporaryDirectory() as place:
+        directory = pathlib.Path(place)
+        spawn = multiprocessing.get_context('spawn')
+        process = spawn.Process(target=make_files, args=(directory,))
+        process.start()
+        process.join()
+        for name, reader in chosen.items():
+            started = time.monotonic()
+            count = round(options.inputs * reader.share / whole)
+            found = try_all(directory, name, count, options.seed)
+            results = [outcome.result for outcome in found]
+            refused, accepted = map(results.count, ('refused', 'accepted'))
+            others = [r for r in results if r not in ('refused', 'accepted')]
+            seconds = max(outcome.seconds for outcome in found)
+            megabytes = max(outcome.megabytes for outcome in found)
             print(
-                f'{name:<16} {len(found):7} {accepted:8} {refused:7} '
-                f'{len(others):5} {slowest:6.2f} s {memory:5.0f} MB',
+                f'{name:<15}{count:8}{refused:9}{accepted:9}'
+                f'{1e3 * seconds:12.0f}{megabytes:9.0f}{len(others):12}'
+                f'{time.monotonic() - started:9.0f}',
                 flush=True,
             )
-    for failure in sorted(set(failures)):
-        print(failure, file=sys.stderr)
+            failures += others
+            for number, outcome in enumerate(found):
+                slow = outcome.seconds > MOST_SECONDS
+                if slow or outcome.megabytes > MOST_MEGABYTES:
+                    failures.append(f'input {number} of {name}: {outcome}')
+    shown: dict[str, list[str]] = {}
+    for failure in failures:
+        shown.setdefault(failure.strip().rpartition('\n')[2], []).append(
+            failure
+        )
+    for alike in shown.values():
+        print(f'{len(alike)} such:', alike[0][:200], '...', alike[0][-700:])
     return bool(failures)
 
 
