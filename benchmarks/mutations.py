@@ -13,10 +13,12 @@ import contextlib
 import hashlib
 import json
 import multiprocessing
+import os
 import pathlib
 import random
 import re
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -36,6 +38,10 @@ MOST_SECONDS, MOST_MEGABYTES = 2.0, 1000.0
 # gets no more memory, so that the machine stays usable.
 PATIENCE = 60.0
 MEMORY = 3 * 2**30
+
+# A checkpoint of the run, and its files.
+STEP, PLACE = 1000, 'run/checkpoints/000000001000'
+INDEX, DATA = 'variables.index', 'variables.data-00000-of-00001'
 
 Open = Callable[[], Any]
 Mutator = Callable[[bytes, bytes, random.Random], bytes]
@@ -119,31 +125,27 @@ def make_files(directory: pathlib.Path) -> None:
 def readers() -> dict[str, Reader]:
     """The readers by name; their files are those of `make_files`."""
     config, rows = 'run/config.yaml', 'run/progress.csv'
-    place = 'run/checkpoints/000000001000'
-    index, data = f'{place}/variables.index', f'{place}/{DATA}'
+    index, data = f'{PLACE}/{INDEX}', f'{PLACE}/{DATA}'
     text, archive = mutators.mutate_text, mutators.mutate_zip
     table, plain = mutators.mutate_table, mutators.mutate_bytes
-    whole = (config, 'run/spaces.bin', index, data, f'{place}/manifest.json')
+    whole = (config, 'run/spaces.bin', index, data, f'{PLACE}/manifest.json')
     return {
-        'settings': Reader(10, (config,), text, _settings),
-        'spaces': Reader(16, ('rich/spaces.bin',), text, _spaces),
-        'manifest': Reader(16, (whole[-1],), text, _manifest),
-        'index': Reader(30, (index,), table, _index),
-        'restore': Reader(12, (index, data), table, _restore),
-        'normalizer': Reader(12, (index, data), table, _normalizer),
-        'progress': Reader(30, (rows,), text, _progress),
-        'results': Reader(6, (rows, config), text, _results),
-        'plot': Reader(0.15, (rows, config), text, _plot),
-        'records': Reader(3, (rows,), text, _records),
-        'demonstrations': Reader(30, ('demos.npz',), archive, _demonstrations),
-        'sweep': Reader(6, ('sweep/sweep.yaml',), text, _sweep),
+        'settings': Reader(3, (config,), text, _settings),
+        'spaces': Reader(20, ('rich/spaces.bin',), text, _spaces),
+        'manifest': Reader(20, (whole[-1],), text, _manifest),
+        'index': Reader(40, (index,), table, _index),
+        'restore': Reader(5, (index, data), table, _restore),
+        'normalizer': Reader(6, (index, data), table, _normalizer),
+        'progress': Reader(36, (rows,), text, _progress),
+        'results': Reader(2, (rows, config), text, _results),
+        'plot': Reader(0.1, (rows, config), text, _plot),
+        'records': Reader(0.8, (rows,), text, _records),
+        'demonstrations': Reader(40, ('demos.npz',), archive, _demonstrations),
+        'sweep': Reader(1, ('sweep/sweep.yaml',), text, _sweep),
         'trials': Reader(12, ('sweep/trials.json',), text, _trials),
-        'run_policy': Reader(20, ('policy.npz',), archive, _policy),
-        'load': Reader(0.5, whole, plain, _load),
+        'run_policy': Reader(14, ('policy.npz',), archive, _policy),
+        'load': Reader(0.1, whole, plain, _load),
     }
-
-
-DATA = 'variables.data-00000-of-00001'
 
 
 def _settings(directory: pathlib.Path) -> Open:
@@ -163,7 +165,7 @@ def _manifest(directory: pathlib.Path) -> Open:
 
     def read() -> None:
         checkpoints.find_best(directory / 'run/checkpoints', lambda _: None)
-        checkpoints.verify(next((directory / 'run/checkpoints').iterdir()))
+        checkpoints.verify(directory / PLACE)
 
     return read
 
@@ -171,7 +173,7 @@ def _manifest(directory: pathlib.Path) -> Open:
 def _index(directory: pathlib.Path) -> Open:
     from agents.tools.runs import bundle
 
-    prefix = next((directory / 'run/checkpoints').iterdir()) / 'variables'
+    prefix = directory / PLACE / 'variables'
     return lambda: bundle.variables(prefix)
 
 
@@ -180,7 +182,7 @@ def _restore(directory: pathlib.Path) -> Open:
     from agents.tools.runs import bundle
     from agents.tools.runs.saver import Saver
 
-    checkpoint = next((directory / 'run/checkpoints').iterdir())
+    checkpoint = directory / PLACE
     stored = bundle.variables(checkpoint / 'variables')
     values = bundle.values(checkpoint / 'variables', stored.values())
     variables = dict(zip(stored, map(tf.Variable, values), strict=True))
@@ -188,7 +190,7 @@ def _restore(directory: pathlib.Path) -> Open:
 
     def restore() -> None:
         _seal(checkpoint)
-        saver.restore(int(checkpoint.name))
+        saver.restore(STEP)
 
     return restore
 
@@ -196,7 +198,7 @@ def _restore(directory: pathlib.Path) -> Open:
 def _seal(checkpoint: pathlib.Path) -> None:
     """Let the manifest fit the files, as a stranger would."""
     found = {}
-    for name in ('variables.index', DATA):
+    for name in (INDEX, DATA):
         data = (checkpoint / name).read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         found[name] = {'bytes': len(data), 'sha256': digest}
@@ -207,7 +209,7 @@ def _seal(checkpoint: pathlib.Path) -> None:
 def _normalizer(directory: pathlib.Path) -> Open:
     from agents.scripts import normalizer
 
-    return lambda: normalizer.of_rewards(directory / 'run', 1000, 10.0)
+    return lambda: normalizer.of_rewards(directory / 'run', STEP, 10.0)
 
 
 def _progress(directory: pathlib.Path) -> Open:
@@ -288,13 +290,13 @@ def _policy(directory: pathlib.Path) -> Open:
 def _load(directory: pathlib.Path) -> Open:
     import agents
 
-    checkpoint = next((directory / 'run/checkpoints').iterdir())
+    checkpoint = directory / PLACE
     manifest = (checkpoint / 'manifest.json').read_bytes()
 
     def read() -> None:
         if (checkpoint / 'manifest.json').read_bytes() == manifest:
             _seal(checkpoint)
-        agents.load(directory / 'run')
+        agents.load(directory / 'run', checkpoint=STEP)
 
     return read
 
@@ -310,6 +312,7 @@ def open_mutated(
     reader = readers()[name]
     sys.stdout = open('/dev/null', 'w')
     warnings.simplefilter('ignore')
+    os.fsync = lambda _: None  # What is written is of no use to anybody.
     read = reader.prepare(directory)
     originals = {
         path: path.read_bytes()
@@ -380,6 +383,8 @@ def try_all(
         if len(found) < count:
             process.kill()
             process.join()
+            if process.exitcode == 1:
+                raise RuntimeError('An input cannot be made, see above.')
             text = f'input {len(found)} of {name}: died, {process.exitcode}'
             found.append(Outcome(text, PATIENCE, 0.0))
         process.join()
@@ -392,6 +397,7 @@ def main() -> int:
     parser.add_argument('--inputs', type=int, default=200_000)
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--only', help='name of a reader')
+    parser.add_argument('--files', help='directory of what make_files wrote')
     options = parser.parse_args()
     failures: list[str] = []
     chosen = {
@@ -406,10 +412,13 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory() as place:
         directory = pathlib.Path(place)
-        spawn = multiprocessing.get_context('spawn')
-        process = spawn.Process(target=make_files, args=(directory,))
-        process.start()
-        process.join()
+        if options.files:
+            shutil.copytree(options.files, directory, dirs_exist_ok=True)
+        else:
+            spawn = multiprocessing.get_context('spawn')
+            process = spawn.Process(target=make_files, args=(directory,))
+            process.start()
+            process.join()
         for name, reader in chosen.items():
             started = time.monotonic()
             count = round(options.inputs * reader.share / whole)

@@ -123,7 +123,8 @@ def _mutate_headers(data: bytes, chance: random.Random) -> bytes:
     """Overwrite fields of headers of an archive, such as methods and sizes."""
     changed = bytearray(data)
     headers = [
-        match.start() for match in re.finditer(rb'PK(\1\2|\3\4|\5\6)', data)
+        match.start()
+        for match in re.finditer(rb'PK(\x01\x02|\x03\x04|\x05\x06)', data)
     ] or [0]
     for _ in range(chance.choice([1, 1, 2, 4])):
         position = chance.choice(headers) + chance.randrange(4, 46)
