@@ -312,7 +312,7 @@ def open_mutated(
     reader = readers()[name]
     sys.stdout = open('/dev/null', 'w')
     warnings.simplefilter('ignore')
-    os.fsync = lambda _: None  # What is written is of no use to anybody.
+    os.fsync = lambda fd: None  # What is written is of no use to anybody.
     read = reader.prepare(directory)
     originals = {
         path: path.read_bytes()
