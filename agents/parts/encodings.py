@@ -169,7 +169,7 @@ def _describe(space: gym.Space, config: Mapping[str, Any]) -> str:
     if isinstance(found, Vector):
         note = f' ({found.note})' if found.note else ''
         shape = _describe_shape(space)
-        width = f'{found.width:,} numbers'
+        width = _count(found.width)
         return (
             f'{shape}{note}' if shape == width else f'{shape} → {width}{note}'
         )
@@ -194,7 +194,11 @@ def _describe_shape(space: gym.Space) -> str:
     if isinstance(space, gym.spaces.MultiDiscrete):
         kind = 'choices'
     shape = ' × '.join(map(str, spaces.shape(space))) or '1'
-    return f'{shape} {kind}'
+    return f'{shape} {kind.removesuffix("s") if shape == "1" else kind}'
+
+
+def _count(width: int) -> str:
+    return f'{width:,} number{"s" if width != 1 else ""}'
 
 
 def _pixel_order(space: gym.Space) -> tuple[int, ...] | None:

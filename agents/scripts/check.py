@@ -3,14 +3,16 @@
 agents check --env CartPole-v1
 agents check --env my_maze.py:make_maze
 
-Steps it with random actions and tells what it observes, how fast it is, which
-scores it gives, whether it keeps to Gymnasium's contract and repeats itself,
-and what a policy will make of it. Exits with 0 if nothing is wrong, with 1 if
-something is, and with 2 if there is nothing to check.
+Steps it with random actions, in a process of its own, and tells what it
+observes, how fast it is, which scores it gives, whether it keeps to its
+contract and repeats itself, and what a policy will make of it. Exits with 0
+if nothing is wrong, with 1 if something is, and with 2 if there is nothing to
+check.
 """
 
 import argparse
 import dataclasses
+import functools
 import math
 import shlex
 import sys
@@ -42,15 +44,15 @@ from agents.scripts import (
 from agents.scripts.experiments import Experiment
 from agents.tools import choices, cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import inspection
+from agents.tools.envs import inspection, inspection_worker
 from agents.tools.envs.inspection_report import Breach, Report
 from agents.tools.envs.ranges import Range
 
 # Where lines are broken, if it is no terminal that they are shown on.
 WIDTH = 80
 
-# Where the contract of environments in TensorFlow is tested.
-NATIVE_TESTS = 'tests/environments/test_contract.py'
+# How long a check takes at most, but for imports and a call under way.
+SECONDS = 30.0
 
 # The command that follows.
 TRAIN = 'agents train'
@@ -73,11 +75,13 @@ class Check:
         config: Settings that the environment was made by.
         report: All numbers.
         train: How to train on it.
+        steps: How many steps it was asked for.
     """
 
     config: AttrDict
     report: Report
     train: list[str]
+    steps: int
 
     @property
     def breaches(self) -> list[Breach]:
@@ -111,24 +115,34 @@ def check(
     env: Any,
     steps: int = 2000,
     seed: int = 0,
+    seconds: float = SECONDS,
     **changes: Any,
 ) -> Check:
     """Step an environment with random actions and see what is wrong with it.
+
+    It does so in a process of its own, as the environment may crash or hang.
 
     Args:
         env: What a config has as `env`: an Id, `module:Id`, or a class or
             function that makes it.
         steps: How many steps.
         seed: Seed of the environment and the actions.
+        seconds: How long it may take. What is not done by then is left out;
+            a call that does not return is an error.
         changes: Other settings of a config, such as `env_kwargs`.
     """
     if isinstance(env, str) and not changes:
         experiment = experiments.find(env=env, look=False)
         found = check_config(
-            experiment.config, steps, seed, [f'{TRAIN} --env={env}']
+            experiment.config,
+            steps,
+            seed,
+            [f'{TRAIN} --env={env}'],
+            seconds=seconds,
         )
         return _as_trained(found, experiment)
-    return check_config(configs.ppo(env=env, **changes), steps, seed)
+    config = configs.ppo(env=env, **changes)
+    return check_config(config, steps, seed, seconds=seconds)
 
 
 def check_config(
@@ -137,6 +151,7 @@ def check_config(
     seed: int = 0,
     train: Sequence[str] | None = None,
     progress: Callable[[int], None] = lambda step: None,
+    seconds: float = SECONDS,
 ) -> Check:
     """The same for the environment of a configuration.
 
@@ -146,28 +161,47 @@ def check_config(
         seed: Seed of the environment and the actions.
         train: How to train on it, if not to be found out.
         progress: Called with the number of steps now and then.
+        seconds: How long it may take.
     """
     if steps < 1:
         raise errors.ConfigError(f'steps={steps} are none.')
+    if not seconds > 0:
+        raise errors.ConfigError(
+            f'seconds must be positive, got {seconds}. Leave it out for '
+            f'{SECONDS:g}.'
+        )
     checks.require_settings(config)
     _require_single(config)
+    inspect: Callable[..., Report] = inspection.inspect
     make = env_setup.constructor(
         config.copy(observ_bounds='ignore'), limited=False
     )
     limit = env_setup.limit(config)
-    report = inspection.inspect(make, steps, seed, limit, progress)
-    return Check(config, report, list(train or _how_to_train(config)))
+    if env_setup.is_native(config):
+        inspect = _inspect_native
+        make = functools.partial(env_setup.native, config)
+    report = inspection_worker.inspect(
+        inspect,
+        seconds,
+        progress,
+        make=make,
+        steps=steps,
+        seed=seed,
+        limit=limit,
+    )
+    return Check(config, report, list(train or _how_to_train(config)), steps)
+
+
+def _inspect_native(**arguments: Any) -> Report:
+    """Inspect a native environment, where TensorFlow may be imported."""
+    from agents.environments import native_inspection
+
+    return native_inspection.inspect(**arguments)
 
 
 def _require_single(config: AttrDict) -> None:
     """Refuse what is not an environment of Gymnasium that is alone."""
     name = env_setup.name_of(config.env)
-    if env_setup.is_native(config):
-        raise errors.ConfigError(
-            f'The environment {name!r} is written in TensorFlow, whose '
-            f'contract is another: {NATIVE_TESTS} tests it for all that are '
-            'in agents/environments, see docs/environments.md.'
-        )
     if vectors.is_vector(config):
         raise errors.ConfigError(
             f'The environment {name!r} is a vector of several, and what is '
@@ -178,11 +212,7 @@ def _require_single(config: AttrDict) -> None:
 def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
     """Topics and what there is to tell of each; lists are lines as they are."""
     report, config = found.report, found.config
-    taken = f', {report.steps:,} steps of random actions'
-    yield (
-        'env',
-        f'{env_setup.name_of(config.env)}{taken if report.steps else ""}',
-    )
+    yield 'env', f'{env_setup.name_of(config.env)}{_describe_steps(found)}'
     if report.steps:
         yield 'observ', _list_leaves(report, config)
         yield 'actions', _describe_actions(report)
@@ -205,6 +235,19 @@ def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
     for number, line in enumerate(_list_network(report, config)):
         yield '' if number else 'network', line
     yield 'train', found.train
+
+
+def _describe_steps(found: Check) -> str:
+    """How many steps were taken, and why not all."""
+    steps, seconds = found.report.steps, found.report.seconds
+    if not steps:
+        return ''
+    if seconds is None:
+        return f', {steps:,} steps of random actions'
+    return (
+        f', {steps:,} of {found.steps:,} steps of random actions, as the check '
+        f'ends its steps after {seconds:.0f} s; --seconds gives it more'
+    )
 
 
 def _list_breaches(report: Report) -> Iterator[tuple[str, str | list[str]]]:
@@ -325,8 +368,10 @@ def _describe_rewards(reward: Range, config: AttrDict) -> str:
 
 
 def _describe_episodes(report: Report, config: AttrDict) -> str:
-    limit = env_setup.limit(config)
+    limit = report.limit or env_setup.limit(config)
     by = 'max_length' if limit == config.max_length else 'as registered'
+    if report.limit and limit != config.max_length:
+        by = f'max_length of {env_setup.name_of(config.env)}'
     cut = f'truncated at {limit:,} steps ({by})'
     if not report.lengths:
         return f'none ended so far; those of a training are {cut}'
@@ -344,6 +389,9 @@ def _describe_episodes(report: Report, config: AttrDict) -> str:
 
 def _describe_speed(report: Report, config: AttrDict) -> str:
     steps, resets = report.step_seconds, report.reset_seconds
+    if env_setup.is_native(config):
+        rate = float(f'{len(steps) / sum(steps):.3g}')
+        return f'{rate:,.0f} steps/s by a compiled program of 16 agents'
     rate = float(f'{len(steps) / (sum(steps) + sum(resets)):.3g}')
     count = config.num_agents
     workers = min(config.num_workers or len(cpu.cores()), count)
@@ -364,7 +412,11 @@ def _describe_repeating(report: Report) -> str:
 
 def _describe_video(report: Report, config: AttrDict) -> str:
     modes = ', '.join(map(str, report.render_modes))
-    if not env_setup.takes_render_mode(config.env):
+    if env_setup.is_native(config) and not modes:
+        return 'none; videos need a twin in Gymnasium, or a method render'
+    if not env_setup.is_native(config) and not env_setup.takes_render_mode(
+        config.env
+    ):
         name = env_setup.name_of(config.env)
         return (
             f'render modes {modes or "none"}, but {name} takes no argument '
@@ -467,7 +519,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             experiment, train = _find(given)
             config = overrides.apply(experiment.config, given.set)
             seed = config.seed if given.seed is None else given.seed
-            found = check_config(config, given.steps, seed, train, progress)
+            found = check_config(
+                config, given.steps, seed, train, progress, given.seconds
+            )
             found = _as_trained(found, experiment, given.set)
             terminal.close()
             for line in found.lines(terminal.width, given.quiet):
@@ -521,6 +575,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=2000,
         metavar='N',
         help='how many steps (2000)',
+    )
+    parser.add_argument(
+        '--seconds',
+        type=float,
+        default=SECONDS,
+        metavar='S',
+        help=f'how long it may take ({SECONDS:g})',
     )
     parser.add_set()
     parser.add_seed()

@@ -11,6 +11,8 @@ import pytest
 import agents
 from agents.scripts import check
 from agents.tools import errors
+from agents.tools.envs import inspection_worker
+from agents.tools.envs.inspection_report import Watch
 
 MAZE = """
     import gymnasium as gym
@@ -61,6 +63,16 @@ MAZE = """
     def maze():
         return configs.ppo(env=Maze, env_kwargs={'size': 6}, max_length=5)
 """
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    """Inspects in this process, which is sooner done."""
+
+    def inspect(inspector, seconds, progress, **arguments):
+        return inspector(**arguments)
+
+    monkeypatch.setattr(inspection_worker, 'inspect', inspect)
 
 
 @pytest.fixture
@@ -204,13 +216,13 @@ def test_what_had_better_be_normalized_is_told(run, file):
     'arguments, message',
     [
         (['--env=CartPol-v1'], "did you mean 'CartPole-v1'"),
-        (['--env=native:CartPole-v1'], 'tests/environments/test_contract.py'),
         (['--env=vector:CartPole-v1'], 'is a vector of'),
         (['--env=envpool:Pong-v5'], 'is a vector of'),
         (['--env={file}:make_many'], 'is a vector of'),
         (['--env={file}:make'], "There is no function 'make' in"),
         (['--env=nowhere.py:make'], "There is no file 'nowhere.py'"),
         (['--env=CartPole-v1', '--steps=0'], 'steps=0 are none'),
+        (['--env=CartPole-v1', '--seconds=0'], 'seconds must be positive'),
         (['--env=CartPole-v1', '--set=sed=1'], "did you mean 'seed'"),
         (['--config=cartpol'], "did you mean 'cartpole'"),
         ([], 'there is nothing to check: give --env or --config'),
@@ -251,6 +263,8 @@ def test_policy_is_described():
     assert topics('\n'.join(found.lines(200)))['network'] == (
         '4 numbers; policy → 7 → choice of 2; value → 64 → 64 → 1 number'
     )
+    network = topics(str(agents.check(One, 10)))['network']
+    assert network.startswith('1 number; policy ')
     found = agents.check(Image, 10)
     said = topics('\n'.join(found.lines(200)))['network']
     assert 'flattened; images for convolutions are of bytes, uint8' in said
@@ -282,6 +296,13 @@ class Image(gym.Env):
         return self.np_random.uniform(0, 255, (8, 8, 3)).astype(np.float32)
 
 
+class One(Image):
+    observation_space = gym.spaces.Box(0, 1, (1,))
+
+    def observe(self):
+        return self.np_random.uniform(0, 1, 1).astype(np.float32)
+
+
 def test_lines_fit_the_terminal():
     found = agents.check('Pendulum-v1', 50)
     for width in (60, 80):
@@ -291,3 +312,24 @@ def test_lines_fit_the_terminal():
             if not line.startswith(('observ', 'train', ' ' * 11))
         ]
         assert wrapped and max(map(len, wrapped)) <= width
+
+
+def test_check_that_ends_early_says_so(monkeypatch):
+    monkeypatch.setattr(Watch, 'is_over', lambda *_: next(over))
+    over = iter([False] * 12 + [True] * 9)
+    found = agents.check(Image, 30)
+    assert found.report.steps == 12
+    said = topics(str(found))['env']
+    assert said.startswith('Image, 12 of 30 steps of random actions, as the')
+
+
+def test_native_environment(capsys):
+    assert check.main(['--env=native:CartPole-v1', '--steps=320']) == 0
+    said = topics(capsys.readouterr().out)
+    assert said['env'] == 'native:CartPole-v1, 320 steps of random actions'
+    assert said['observ'].startswith('bounds min max mean std Box 4 float32')
+    assert 'terminated; score ' in said['episodes']
+    assert said['speed'].endswith('by a compiled program of 16 agents')
+    assert said['seed'] == 'gives the same again for 320 steps, to the last bit'
+    assert said['contract'] == 'nothing wrong'
+    assert said['train'] == 'agents train --env=native:CartPole-v1'

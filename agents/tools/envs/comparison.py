@@ -1,6 +1,7 @@
 """Compares environments that should do the same."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -34,10 +35,16 @@ class Comparison:
         self._limit = limit
         self._actions = random_actions.RandomActions(envs[0], seed)
 
-    def run(self, steps: int) -> str | None:
+    def run(
+        self, steps: int, is_over: Callable[[], bool] = lambda: False
+    ) -> str | None:
         """Compare so many steps; returns where they first differ, if so.
 
         Halfway they are reset, if no episode has ended until then.
+
+        Args:
+            steps: How many.
+            is_over: Whether fewer have to do.
         """
         limit = min(self._limit, max(1, steps // 2))
         results = self._reset(self._seed)
@@ -46,7 +53,7 @@ class Comparison:
                 found = first_difference(*values)
                 if found is not None:
                     return self._describe(f'{name}{found}')
-            if self.steps == steps:
+            if self.steps == steps or is_over():
                 return None
             over = any(map(np.any, results[0][2:]))
             if self.step and (over or self.step == limit):
@@ -63,10 +70,10 @@ class Comparison:
         action = np.int64(self._sample())
         try:
             self._envs[0].step(action)
-        except Exception as error:
+        except BaseException as error:
             return (
                 f'step takes the action {int(action)} but not {action!r}, the '
-                f'type that its space samples: {type(error).__name__}: {error}'
+                f'type that its space samples: {errors.describe(error)}'
             )
         return None
 

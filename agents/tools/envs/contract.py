@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import spaces
+from agents.tools import errors, spaces
 from agents.tools.envs import env_slice, observations, wrappers
 
 
@@ -77,8 +77,8 @@ class Contract:
             with np.errstate(all='ignore'):
                 self._writer.write(0, observ)
                 beyond = self._writer.first_beyond()
-        except Exception as error:
-            yield Complaint('observation', f'{error}')
+        except BaseException as error:
+            yield Complaint('observation', errors.text_of(error))
             return
         if beyond is not None:
             what = observations.describe_beyond(beyond[1])
@@ -95,7 +95,7 @@ class Contract:
 
 
 def unexpected_argument(
-    error: Exception, arguments: Iterable[str]
+    error: BaseException, arguments: Iterable[str]
 ) -> str | None:
     """Which argument a function was called with that it does not take."""
     if isinstance(error, TypeError) and 'unexpected keyword' in f'{error}':
@@ -120,8 +120,8 @@ def _of_reward(reward: Any) -> Iterator[Complaint]:
     try:
         with np.errstate(all='ignore'):
             value = np.array([env_slice.as_reward(reward)], np.float32)
-    except Exception as error:
-        yield Complaint('reward', f'{error}')
+    except BaseException as error:
+        yield Complaint('reward', errors.text_of(error))
         return
     beyond = observations.first_beyond(value)
     if beyond is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from agents.tools import choices, errors, spaces
 from agents.tools.envs import comparison, contract, random_actions
 from agents.tools.envs.contract import Complaint
-from agents.tools.envs.inspection_report import Breaches, Report
+from agents.tools.envs.inspection_report import Breaches, Report, Watch
 from agents.tools.envs.ranges import Range
 
 # After so many errors that an environment raised, it is not asked again.
@@ -28,8 +28,8 @@ MOST_ERRORS = 5
 # Steps of which two environments with the same seed are compared.
 COMPARED_STEPS = 300
 
-# Steps between two reports of the progress.
-PROGRESS_STEPS = 100
+# The share of the time in which steps are taken; the rest is for the others.
+RUN_SHARE = 0.7
 
 # What libraries say to those who write them.
 FOR_DEVELOPERS = (
@@ -45,7 +45,7 @@ def inspect(
     steps: int = 2000,
     seed: int = 0,
     limit: int = 1000,
-    progress: Callable[[int], None] = lambda step: None,
+    watch: Watch | None = None,
 ) -> Report:
     """Step an environment with random actions and see what it does.
 
@@ -55,19 +55,26 @@ def inspect(
         steps: How many steps to take.
         seed: Seed of the environment and of the actions.
         limit: The length at which episodes are cut.
-        progress: Called with the number of steps now and then.
+        watch: Learns what is under way and what was found so far.
     """
-    inspection = _Inspection(make, seed, limit, progress)
+    watch = watch or Watch()
+    inspection = _Inspection(make, seed, limit, watch)
     with warnings.catch_warnings():
         warnings.simplefilter('default')
         for kind in FOR_DEVELOPERS:
             warnings.simplefilter('ignore', kind)
         warnings.showwarning = inspection.warn
-        if inspection.open():
-            inspection.run(steps)
-            inspection.close()
-            if not inspection.failed:
-                inspection.repeat(min(steps, COMPARED_STEPS))
+        try:
+            watch.start()
+            if inspection.open():
+                inspection.run(steps)
+                inspection.close()
+                if not inspection.failed:
+                    inspection.repeat(min(steps, COMPARED_STEPS))
+        except errors.EnvError:
+            raise
+        except BaseException as error:  # As strange as what is inspected.
+            inspection.fail(error)
     return inspection.report
 
 
@@ -83,14 +90,14 @@ class _Inspection:
         make: Callable[[], gym.Env],
         seed: int,
         limit: int,
-        progress: Callable[[int], None],
+        watch: Watch,
     ):
         self.report = Report()
         self.failed = False
         self._make = make
         self._seed = seed
         self._limit = limit
-        self._progress = progress
+        self._watch = watch
         self._breaches = Breaches(self.report)
         self._arguments = ['seed', 'options']
         self._errors = 0
@@ -110,11 +117,12 @@ class _Inspection:
 
     def open(self) -> bool:
         """Make the environment; returns whether it can be stepped."""
+        self._watch.begin('its constructor')
         try:
             self._env = self._make()
         except errors.EnvError:
             raise
-        except Exception as error:
+        except BaseException as error:
             self._breaches.raised('making', 'it cannot be made', error)
             return False
         if not isinstance(self._env, gym.Env):
@@ -136,13 +144,15 @@ class _Inspection:
 
     def run(self, steps: int) -> None:
         """Step it with random actions, for some episodes."""
-        report = self.report
+        report, started = self.report, time.perf_counter()
         try:
             observ, info = self._reset(self._seed)
             for step in range(1, steps + 1):
+                if self._watch.is_over(RUN_SHARE):
+                    report.seconds = time.perf_counter() - started
+                    break
                 report.steps = step
-                if step % PROGRESS_STEPS == 0:
-                    self._progress(step)
+                self._watch.tell(report)
                 observ, info, over = self._step(observ, info)
                 if over:
                     observ, info = self._reset(None)
@@ -152,26 +162,34 @@ class _Inspection:
         report.possible = self._actions.possible
 
     def close(self) -> None:
+        self._watch.tell(self.report, now=True)
+        self._watch.begin('close')
         try:
             self._env.close()
-        except Exception as error:
+        except BaseException as error:
             self._breaches.leave_episode()
             self._breaches.raised('close', 'close raised', error)
+
+    def fail(self, error: BaseException) -> None:
+        """Note an error of what the environment returned."""
+        self.failed = True
+        self._breaches.raised('inspection', 'looking at it raised', error)
 
     def repeat(self, steps: int) -> None:
         """See if the same seed and actions make another one do the same."""
         self._breaches.leave_episode()
+        self._watch.begin('a comparison of two of it')
         with contextlib.ExitStack() as stack:
             try:
                 envs = [self._make_another(stack) for _ in range(2)]
                 spaces.require_equal(enumerate(envs))
                 compared = comparison.Comparison(envs, self._seed, self._limit)
-                difference = compared.run(steps)
+                difference = compared.run(steps, self._watch.is_over)
                 refused = None if difference else compared.refuses_sampled()
             except errors.EnvError as error:
                 self._breaches.note('second', f'{error}')
                 return
-            except Exception as error:
+            except BaseException as error:
                 doing = 'another one, made while there is one, raised'
                 self._breaches.raised('second', doing, error)
                 return
@@ -200,7 +218,7 @@ class _Inspection:
         except errors.EnvError as error:
             self._breaches.note('spaces', f'{error}')
             return False
-        except Exception as error:
+        except BaseException as error:
             self._breaches.raised('spaces', 'it has no spaces', error)
             return False
         return True
@@ -227,12 +245,13 @@ class _Inspection:
         while True:
             values: dict[str, Any] = {'seed': seed, 'options': None}
             arguments = {name: values[name] for name in self._arguments}
+            self._watch.begin('reset', self._breaches.episode)
             try:
                 started = time.perf_counter()
                 result = self._env.reset(**arguments)
                 self.report.reset_seconds.append(time.perf_counter() - started)
                 return result
-            except Exception as error:
+            except BaseException as error:
                 unknown = contract.unexpected_argument(error, self._arguments)
                 if unknown is None:
                     doing = f'reset raised, given the seed {seed}'
@@ -250,10 +269,12 @@ class _Inspection:
         report = self.report
         action = self._sample(observ, info)
         self._breaches.step += 1
+        place = self._breaches.episode, self._breaches.step
+        self._watch.begin('step', *place)
         started = time.perf_counter()
         try:
             result = self._env.step(action)
-        except Exception as error:
+        except BaseException as error:
             if self._mask_broken:  # It may have been an impossible action.
                 raise _Failed from None
             doing = f'step raised, given the action {action}'
@@ -361,12 +382,12 @@ class _Inspection:
                 ends=False,
             )
             return
-        self.report.render_modes = list(modes)
+        self.report.render_modes = [f'{mode}' for mode in modes]
 
 
 def _close(env: gym.Env) -> None:
     """Close an environment, of which errors have been told already."""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(BaseException):
         env.close()
 
 
@@ -391,5 +412,5 @@ def _flatten(space: gym.Space, observ: Any) -> list[Any]:
 def _number_or_nan(reward: Any) -> float:
     try:
         return float(reward)
-    except Exception:
+    except BaseException:
         return float('nan')

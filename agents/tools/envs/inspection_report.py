@@ -1,16 +1,48 @@
 """What an inspection of an environment found."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
-from agents.tools import errors
+from agents.tools import errors, spaces
 from agents.tools.envs import own_frames
 from agents.tools.envs.ranges import Range
 
 # How long what is told of a breach may be.
 MOST_CHARACTERS = 400
+
+# What an inspection waits for.
+CALLS = (
+    'its import',
+    'its constructor',
+    'reset',
+    'step',
+    'close',
+    'a comparison of two of it',
+)
+
+
+class Watch:
+    """Follows an inspection from outside, here without looking.
+
+    Whoever inspects says what comes next before it asks an environment for it.
+    """
+
+    def start(self) -> None:
+        """Begin to count the time, as all that it takes is imported."""
+
+    def is_over(self, share: float = 1.0) -> bool:
+        """Whether a share of the time is used up."""
+        return False
+
+    def begin(self, call: str, episode: int = 0, step: int = 0) -> None:
+        """Note what the environment is asked for, one of `CALLS`."""
+
+    def tell(self, report: 'Report', now: bool = False) -> None:
+        """Pass on what was found so far, now and then or now."""
 
 
 @dataclasses.dataclass
@@ -61,6 +93,9 @@ class Report:
         repeated: For how many steps another environment with the same seed and
             the same actions did the same, None if that was not found out.
         warnings: What it warned of.
+        limit: The length at which the environment itself has episodes cut, if
+            it is native and says so.
+        seconds: After how long it ended before all steps, None if it did not.
     """
 
     observation_space: gym.Space | None = None
@@ -82,6 +117,40 @@ class Report:
     render_modes: list[str] = dataclasses.field(default_factory=list)
     repeated: int | None = None
     warnings: list[str] = dataclasses.field(default_factory=list)
+    limit: int | None = None
+    seconds: float | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """All of it as data that `wire` can send."""
+        plain = dict(vars(self))
+        try:
+            spaces.require_supported(
+                self.observation_space,  # type: ignore[arg-type]
+                self.action_space,  # type: ignore[arg-type]
+            )
+        except BaseException:  # Whatever an environment has for a space.
+            plain.update(observation_space=None, action_space=None)
+        plain['breaches'] = [vars(breach) for breach in self.breaches]
+        plain['observ'] = [vars(found) for found in self.observ]
+        plain['reward'] = vars(self.reward)
+        return plain
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> 'Report':
+        """Make it of data from `to_plain`."""
+        report = cls(**plain)
+        report.breaches = [Breach(**breach) for breach in plain['breaches']]
+        report.observ = [_range(found) for found in plain['observ']]
+        report.reward = _range(plain['reward'])
+        return report
+
+
+def _range(plain: Mapping[str, Any]) -> Range:
+    found = Range()
+    for name, value in plain.items():
+        array = isinstance(getattr(found, name), np.ndarray)
+        setattr(found, name, np.asarray(value) if array else value)
+    return found
 
 
 class Breaches:
@@ -105,9 +174,9 @@ class Breaches:
         """What is wrong from now on is so in no episode."""
         self.episode, self.step = 0, 0
 
-    def raised(self, kind: str, doing: str, error: Exception) -> None:
+    def raised(self, kind: str, doing: str, error: BaseException) -> None:
         """Note an error, with the environment's lines that led to it."""
-        text = f'{doing}: {type(error).__name__}: {error}'
+        text = f'{doing}: {errors.describe(error)}'
         self.note(kind, text, frames=own_frames.of_error(error))
 
     def note(

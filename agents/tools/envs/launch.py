@@ -47,11 +47,16 @@ class Launched(NamedTuple):
     pidfd: list[int]
 
 
-def start(first: int) -> Launched:
-    """Start a worker, or leave nothing if that is impossible."""
+def start(first: int, program: str = PROGRAM) -> Launched:
+    """Start a worker, or leave nothing if that is impossible.
+
+    Args:
+        first: Index of the first of its environments.
+        program: What it runs.
+    """
     try:
         with contextlib.ExitStack() as stack:
-            worker = _start_on(stack)
+            worker = _start_on(stack, program)
             stack.pop_all()
             return worker
     except OSError as error:
@@ -61,7 +66,7 @@ def start(first: int) -> Launched:
         ) from error
 
 
-def _start_on(stack: contextlib.ExitStack) -> Launched:
+def _start_on(stack: contextlib.ExitStack, program: str) -> Launched:
     """Start a worker; what it needs is undone by the stack."""
     memory = block.anonymous_file()
     stack.callback(os.close, memory)
@@ -72,7 +77,7 @@ def _start_on(stack: contextlib.ExitStack) -> Launched:
         their_lifeline, our_lifeline = os.pipe()
         stack.callback(os.close, our_lifeline)
         try:
-            process = _popen(theirs.fileno(), their_lifeline, memory)
+            process = _popen(program, theirs.fileno(), their_lifeline, memory)
         finally:
             os.close(their_lifeline)
     stack.callback(processes.end, process)
@@ -80,15 +85,15 @@ def _start_on(stack: contextlib.ExitStack) -> Launched:
     return Launched(process, ours, our_lifeline, memory, numbers, pidfd)
 
 
-def _popen(*descriptors: int) -> subprocess.Popen:
-    """Start the program of a worker, given its ends of the connections."""
+def _popen(program: str, *descriptors: int) -> subprocess.Popen:
+    """Start a program with its ends of the connections."""
     environ = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith(MPI_PREFIXES)
     }
     environ.update({key: os.environ.get(key, '1') for key in ONE_THREAD})
-    program = processes.finding_modules(PROGRAM)
+    program = processes.finding_modules(program)
     # The end of another thread would be taken for that of this process.
     lasting = threading.current_thread() is threading.main_thread()
     arguments = *descriptors, os.getpid() if lasting else 0

@@ -17,7 +17,7 @@ OTHERS = tuple(
 MOST_FRAMES = 4
 
 
-def of_error(error: Exception) -> list[str]:
+def of_error(error: BaseException) -> list[str]:
     """The last lines of an environment's own that led to an error."""
     frames = [
         (str(pathlib.Path(frame.filename).resolve()), frame)

@@ -27,6 +27,19 @@ from agents.tools.envs import (
 
 def main() -> None:
     """Serve requests until the parent closes or dies."""
+    control, memory = begin()
+    try:
+        Worker(control, memory).run()
+    finally:
+        processes.kill_descendants(os.getpid())
+
+
+def begin() -> tuple[int, int]:
+    """Let this process end with its parent and leave Ctrl-C to that.
+
+    Returns:
+        Descriptors of the socket to the parent and of the shared memory.
+    """
     control, lifeline, memory, parent = map(int, sys.argv[1:5])
     # A group of its own, since Ctrl-C is the parent's to handle, but not a
     # session: schedulers share out time by session, and would let a worker
@@ -36,10 +49,7 @@ def main() -> None:
     processes.adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent's to handle.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    try:
-        Worker(control, memory).run()
-    finally:
-        processes.kill_descendants(os.getpid())
+    return control, memory
 
 
 class Worker:
