@@ -8,6 +8,9 @@ it. Every start has to go on from the last checkpoint that was whole, or say
 what is missing, or begin anew where there had not been a checkpoint. What the
 last checkpoint of a run was is remembered here, so that one that is lost, by
 the kill or by the next start, is counted as wrong. So is the best one.
+
+With `--signals` every command gets signals that it can handle instead, see
+`benchmarks.signals`.
 """
 
 import argparse
@@ -25,6 +28,7 @@ from collections.abc import Sequence
 from agents.scripts import utility
 from agents.tools.runs import checkpoints
 from agents.tools.runs.checkpoints import Scored
+from benchmarks import signals
 
 START_SECONDS = 5.0
 SAVE_SECONDS = 0.02
@@ -44,7 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog='python -m benchmarks.kills')
     parser.add_argument('--count', type=int, default=200)
     parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--signals', type=int, help='signals, not kills')
+    parser.add_argument('--commands', nargs='+', default=[])
     options = parser.parse_args(arguments)
+    if options.signals is not None:
+        return signals.run(options.signals, options.seed, options.commands)
     choice = random.Random(options.seed)
     outcomes: collections.Counter = collections.Counter()
     number, highest, wrong, best = 0, None, 0, None

@@ -34,6 +34,8 @@ NOISE = (
     b'Abort(',
     b'application called MPI_Abort',
 )
+# How ranks say why they end.
+ENDS = b'error:', b'Traceback', b'stopped', b' Ended at once.'
 KILLED = b'YOUR APPLICATION TERMINATED WITH THE EXIT STRING: '
 
 
@@ -80,10 +82,14 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
         for thread in threads:
             thread.join()
     leftovers.remove_unused(began)
+    if code and told and not (code == 1 and heard.failed):
+        # The code is of whichever rank or launcher the signal reached first.
+        if not heard.explained:
+            name = signal.Signals(told[0]).name
+            print(f'\n{name}: All ranks have been ended.', file=sys.stderr)
+        return 128 + told[0]
     if code and not told:
         _explain(code, heard)
-    if told and (code > 128 or not heard.something):
-        return 128 + told[0]
     return 128 + code if heard.killed else abs(code)
 
 
@@ -92,13 +98,14 @@ class _Heard:
 
     Attributes:
         something: Whether anything was printed.
-        explained: Whether somebody has said what went wrong.
+        explained: Whether somebody has said why all end.
+        failed: Whether a rank has told of an error.
         killed: What the launcher says of a rank that was killed.
         noise: What else the launcher says.
     """
 
     def __init__(self) -> None:
-        self.something = self.explained = False
+        self.something = self.explained = self.failed = False
         self.killed = ''
         self.noise: list[str] = []
 
@@ -110,7 +117,8 @@ class _Heard:
             self.noise.append(line.decode(errors='replace'))
             return False
         self.something |= bool(line.strip())
-        self.explained |= line.startswith((b'error:', b'Traceback'))
+        self.explained |= line.startswith(ENDS)
+        self.failed |= line.startswith(b'error:')
         return True
 
 
@@ -186,10 +194,22 @@ def _relay(source: BinaryIO, target: TextIO, heard: _Heard) -> None:
     while part := os.read(source.fileno(), 2**16):
         *lines, rest = (rest + part).split(b'\n')
         kept = [line + b'\n' for line in lines if heard.take(line)]
-        if not rest.startswith(NOISE):  # Such as a line that is renewed.
+        if not _may_be_noise(rest):  # Such as a line that is renewed.
             heard.take(rest)
             kept.append(rest)
             rest = b''
-        with contextlib.suppress(OSError):
-            target.buffer.write(b''.join(kept))
-            target.buffer.flush()
+        _print(target, b''.join(kept))
+    if heard.take(rest):
+        _print(target, rest)
+
+
+def _may_be_noise(begun: bytes) -> bool:
+    """Return whether a line that has begun may become one of the launcher's."""
+    starts = (noise[: len(begun)] == begun for noise in NOISE)
+    return begun.startswith(NOISE) or any(starts)
+
+
+def _print(target: TextIO, text: bytes) -> None:
+    with contextlib.suppress(OSError):
+        target.buffer.write(text)
+        target.buffer.flush()

@@ -11,14 +11,13 @@ import math
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agents.scripts import console, launcher, plain_yaml, search, utility
+from agents.scripts import console, launcher, plain_yaml, search
 from agents.scripts.sweep_plan import FILE as PLAN
 from agents.scripts.sweep_plan import Plan
 from agents.tools import cpu, errors
@@ -254,7 +253,6 @@ class Runner:
     def start(self, trial: Trial) -> None:
         """Start a trial, or let it go on from its last checkpoint."""
         slot = min({*range(self._jobs)} - {*self._slots})
-        _remove_unsaved(self._directory / trial.name)
         logs = self._directory / LOGS
         files.make_directory(logs)
         with (
@@ -382,13 +380,6 @@ def _prepare(slot: int, jobs: int) -> None:
     """In the new process: end with this one, on a share of the cores."""
     processes.end_with_parent(signal.SIGTERM)
     cpu.take_share(slot, jobs)
-
-
-def _remove_unsaved(run: pathlib.Path) -> None:
-    """Remove a run that was killed before it had saved anything."""
-    if files.is_directory(run) and utility.last_checkpoint(run) is None:
-        with files.telling(run):
-            shutil.rmtree(run)
 
 
 def share_done(trial: Trial, directory: pathlib.Path, steps: int) -> float:

@@ -64,6 +64,15 @@ def test_lines_of_the_launcher_do_not(relay):
     assert heard.killed == 'Killed (signal 9)'
 
 
+def test_line_of_the_launcher_that_comes_in_pieces_is_not_shown(
+    relay, monkeypatch
+):
+    parts = iter([b'one\n====', b'=' * 79 + b'\ntw', b'o\n===', b''])
+    monkeypatch.setattr(launcher.os, 'read', lambda *_: next(parts))
+    shown, _ = relay()
+    assert shown == b'one\ntwo\n==='  # The last is no line of its own.
+
+
 @pytest.mark.parametrize('line', [b'error: x\n', b'Traceback (most\n'])
 def test_what_a_rank_explains_needs_no_other_explanation(relay, capsys, line):
     _, heard = relay(b'[proxy:0] unable to connect\n' + line)

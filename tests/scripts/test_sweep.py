@@ -230,6 +230,20 @@ def test_trials_of_a_killed_sweep_are_waited_for(tmp_path, monkeypatch):
         assert (tmp_path / 'ended').exists()
 
 
+def test_run_of_a_trial_is_left_to_the_training(tmp_path, monkeypatch):
+    """It may be another process's, or have lost its checkpoints."""
+    monkeypatch.setattr(trials.Runner, '_command', lambda self, trial: ['true'])
+    plan = sweep_plan.Plan('debug', None, None, [], [0], {}, {}, 1)
+    runner = trials.Runner(tmp_path, plan, plan.find(), 1)
+    (trial,) = trials.make_trials(0, {}, plan)
+    results = tmp_path / trial.name / progress.FILE
+    results.parent.mkdir()
+    results.touch()
+    runner.start(trial)
+    runner.stop()
+    assert results.exists()
+
+
 CONFIG = """
 import pathlib, sys, time
 import gymnasium as gym
