@@ -9,6 +9,7 @@ that they are joined for, and those that make actions of what comes of it.
 import io
 import json
 import math
+import os
 import pathlib
 from typing import Any
 
@@ -58,10 +59,11 @@ def write_runner(directory: pathlib.Path) -> pathlib.Path:
     """Put the runner into a directory, in the place of an older one."""
     path, text = directory / RUNNER.name, RUNNER.read_bytes()
     first = text.partition(b'\n')[0]
-    if path.exists() and not path.read_bytes().startswith(first):
+    there = os.path.lexists(path)
+    if there and not files.read(path, files.MAX_BYTES).startswith(first):
         raise errors.ConfigError(
-            f'{path} is something else than what runs the policy, and is left '
-            'alone. Export it to another directory.'
+            f'{path} must be the runner of an exported policy, but is '
+            'something else. Export to another directory.'
         )
     files.write_changed(path, text)
     return path

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -20,6 +21,13 @@ from agents.tools.runs import files
 # The description, beside what TensorFlow writes.
 DESCRIPTION = 'policy.json'
 SIGNATURE = 'serving_default'
+
+# All that an export consists of.
+MODEL = 'saved_model.pb'
+WRITTEN = re.compile(
+    rf'{re.escape(DESCRIPTION)}|{re.escape(MODEL)}|fingerprint\.pb|assets|'
+    r'variables(/variables\.(index|data-\d+-of-\d+))?'
+)
 
 
 @contextlib.contextmanager
@@ -79,10 +87,19 @@ class Session:
 
 
 def _require_replaceable(path: pathlib.Path) -> None:
+    """Refuse to replace a directory that holds anything but an export."""
     if not os.path.lexists(path):
         return
-    if not files.is_directory(path) or not (path / DESCRIPTION).is_file():
+    names = {'.'}
+    if files.is_directory(path):
+        names = {str(each.relative_to(path)) for each in path.rglob('*')}
+    foreign = sorted(name for name in names if not WRITTEN.fullmatch(name))
+    missing = sorted({DESCRIPTION, MODEL} - names)
+    if foreign or missing:
+        reason = f'holds {foreign[0]}' if foreign else f'lacks {missing[0]}'
+        if not path.is_dir():
+            reason = 'is no directory'
         raise errors.ConfigError(
-            f'{path} is something else than an exported policy, and is left '
-            'alone. Give the name of a directory that is to be made.'
+            f'{path} must be a new directory or an exported policy alone, but '
+            f'{reason}. Choose another --outfile, or remove that.'
         )

@@ -4,6 +4,7 @@ import ast
 import functools
 import importlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -426,14 +427,27 @@ def test_only_an_earlier_export_is_replaced(find, tmp_path):
     with pytest.raises(OSError), formats.replacing(path, 'saved_model') as new:
         new.rmdir()
     assert [*tmp_path.iterdir()] == [path]
-    (path / 'policy.json').unlink()
-    with pytest.raises(errors.ConfigError, match='left alone'):
+    (path / 'variables' / 'mine.txt').write_text('mine')
+    with pytest.raises(errors.ConfigError, match=r'holds variables/mine\.txt'):
+        made.write(path, 'saved_model')
+    assert (path / 'variables' / 'mine.txt').read_text() == 'mine'
+    (path / 'variables' / 'mine.txt').unlink()
+    (path / 'saved_model.pb').unlink()
+    with pytest.raises(errors.ConfigError, match=r'lacks saved_model\.pb'):
         made.write(path, 'saved_model')
     runner = tmp_path / 'run_policy.py'
     runner.write_text('print()')
     with pytest.raises(
-        errors.ConfigError, match=r'run_policy\.py is something'
+        errors.ConfigError, match=r'run_policy\.py must be the runner'
     ):
         made.write(tmp_path / 'policy.npz')
     assert runner.read_text() == 'print()'
+    runner.unlink()
+    os.mkfifo(runner)  # To read it would take forever.
+    with pytest.raises(errors.ConfigError, match='no regular file'):
+        made.write(tmp_path / 'policy.npz')
+    runner.unlink()
+    runner.symlink_to('/dev/zero')
+    with pytest.raises(errors.ConfigError, match='symbolic link'):
+        made.write(tmp_path / 'policy.npz')
     assert {*tmp_path.iterdir()} == {path, runner}
