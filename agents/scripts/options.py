@@ -9,6 +9,7 @@ run, or what to train), options of the command alone, and then `add_functions`,
 
 import argparse
 import difflib
+import os
 import shutil
 import textwrap
 from collections.abc import Collection, Sequence
@@ -83,6 +84,14 @@ class Parser(argparse.ArgumentParser):
         options, unknown = self.parse_known_args(arguments)
         if unknown:
             self._refuse(unknown)
+        try:
+            os.getcwd()
+        except OSError:
+            self.exit(
+                1,
+                'error: The working directory must exist, but it has been '
+                'removed. Change to another one.\n',
+            )
         return options
 
     def add_run(self) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.scripts import options
+from agents.scripts import export, options, plot, sweep, train
 
 
 @pytest.fixture
@@ -55,3 +55,25 @@ def test_environments_may_have_processes_or_not():
     assert parser.parse([]).env_processes is None
     assert parser.parse(['--env_processes']).env_processes is True
     assert parser.parse(['--noenv_processes']).env_processes is False
+
+
+@pytest.mark.parametrize(
+    'command, arguments',
+    [
+        (train, ['--config=debug']),
+        (sweep, ['--config=debug']),
+        (export, ['--logdir=x', '--outfile=y.npz']),
+        (plot, ['x']),
+    ],
+    ids=['train', 'sweep', 'export', 'plot'],
+)
+def test_removed_working_directory_is_one_error(
+    command, arguments, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / 'gone').mkdir()
+    monkeypatch.chdir(tmp_path / 'gone')
+    (tmp_path / 'gone').rmdir()
+    with pytest.raises(SystemExit) as info:
+        command.main(arguments)
+    assert info.value.code == 1
+    assert 'The working directory must exist' in capsys.readouterr().err
