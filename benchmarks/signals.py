@@ -25,7 +25,7 @@ from agents.scripts import utility
 from agents.tools import errors
 
 # Seconds within which the signal comes, and within which the command ends.
-LATEST, PATIENCE = 15.0, 120.0
+LATEST, PATIENCE = 15.0, 60.0
 
 # Seconds until processes that are being ended, and their memory, are gone.
 GRACE = 5.0
@@ -69,6 +69,8 @@ def run(count: int, seed: int, names: Sequence[str] = ()) -> int:
     choice = random.Random(seed)
     table: dict[str, collections.Counter] = {}
     wrong = 0
+    # Of a shell's background process it is ignored, as by what that starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as place:
         home = pathlib.Path(place)
         (home / 'tmp').mkdir()
@@ -86,6 +88,7 @@ def run(count: int, seed: int, names: Sequence[str] = ()) -> int:
             delay = LATEST * choice.random()
             outcome, problems, text = _try(home, name, kind, delay, choice)
             table.setdefault(name, collections.Counter())[outcome] += 1
+            print(f'{number + 1}: {name}, {outcome}', file=sys.stderr)
             if problems:
                 wrong += 1
                 print(f'{name}, {kind} after {delay:.1f} s, {outcome}:')

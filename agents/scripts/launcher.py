@@ -34,6 +34,9 @@ NOISE = (
     b'Abort(',
     b'application called MPI_Abort',
 )
+# Seconds until the launcher is sent a signal once more.
+RETRY_SECONDS = 1.0
+
 # How ranks say why they end.
 ENDS = b'error:', b'Traceback', b'stopped', b' Ended at once.'
 KILLED = b'YOUR APPLICATION TERMINATED WITH THE EXIT STRING: '
@@ -167,13 +170,23 @@ def _forwarding(
     """
 
     def forward(number: int, frame: object) -> None:
+        told.append(number)
+        if not heard.something:
+            if len(told) == 1:
+                threading.Thread(target=insist, daemon=True).start()
+            return
         with contextlib.suppress(ProcessLookupError):
             # It does not survive others, nor a second one of the first.
-            first = heard.something and not told
-            kind = number if first else signal.SIGTERM
-            told.append(number)
+            kind = number if len(told) == 1 else signal.SIGTERM
             known = (signal.SIGINT, signal.SIGTERM)
             process.send_signal(kind if kind in known else signal.SIGTERM)
+
+    def insist() -> None:
+        # The launcher loses signals while it starts.
+        while process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            time.sleep(RETRY_SECONDS)
 
     told: list[int] = []
     before = {

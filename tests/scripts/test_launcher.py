@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import gymnasium as gym
 import pytest
@@ -122,6 +123,38 @@ def test_terminal_that_is_closed_is_told_unless_ignored(
         assert process.stdout.readline() == 'here\n'
         process.send_signal(signal.SIGHUP)
         assert process.stdout.read().splitlines() == [expected] * 2
+
+
+# A launcher that loses the first signal, and whose rank is killed then.
+DEAF = """#!/bin/sh
+trap 'trap "echo YOUR APPLICATION TERMINATED WITH THE EXIT STRING: x; exit 9" \\
+    TERM' TERM
+while :; do sleep 0.02; done
+"""
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_signal_at_the_start_is_repeated_and_is_the_status(
+    tmp_path, monkeypatch, capfd, number
+):
+    mpiexec = tmp_path / 'mpiexec'
+    mpiexec.write_text(DEAF)
+    mpiexec.chmod(0o700)
+    monkeypatch.setattr(launcher, 'find_mpiexec', lambda: mpiexec)
+    monkeypatch.setattr(launcher, 'RETRY_SECONDS', 0.3)
+    before = signal.getsignal(number)
+
+    def send():
+        while signal.getsignal(number) == before:
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    assert launcher.run(2, 'nothing', []) == 128 + number
+    thread.join()
+    name = signal.Signals(number).name
+    assert capfd.readouterr() == ('', f'\n{name}: All ranks have been ended.\n')
 
 
 def test_missing_launcher_is_named(monkeypatch, tmp_path):
