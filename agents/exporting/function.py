@@ -162,9 +162,7 @@ def _normalize(
 
 def _clip(action: tf.Tensor, space: gym.spaces.Box) -> tf.Tensor:
     """Keep to bounds of 64 bits, between which and 32 bits there is a gap."""
-    low, high = (
-        np.asarray(bound, np.float32) for bound in (space.low, space.high)
-    )
+    low, high = spaces.bounds32(space)
     one = np.float32(1)
     low = np.where(low < space.low, np.nextafter(low, one * np.inf), low)
     high = np.where(high > space.high, np.nextafter(high, -one * np.inf), high)

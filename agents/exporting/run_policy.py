@@ -89,8 +89,8 @@ class Policy:
         value, shape = np.asarray(observ, leaf['dtype']), tuple(leaf['shape'])
         if value.shape[value.ndim - len(shape) :] != shape:
             raise ValueError(f'Expected the shape {shape}, got {value.shape}.')
-        x, _ = self._apply(leaf['layers'], value.reshape(-1, *shape))
-        return x, value.ndim > len(shape)
+        x = value if value.ndim > len(shape) else value[None]
+        return self._apply(leaf['layers'], x)[0], value.ndim > len(shape)
 
     def _apply(self, layers, x, state=None):
         for layer in layers:
@@ -124,7 +124,7 @@ def one_hot(x, layer, sizes, start):
 
 def scale(x, layer, factor):
     x = x.transpose(0, *[1 + axis for axis in layer['order']])
-    x = x.reshape(-1, *layer['shape']).astype(np.float32)
+    x = x.reshape(len(x), *layer['shape']).astype(np.float32)
     return x * factor
 
 

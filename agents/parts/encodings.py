@@ -211,6 +211,8 @@ def _pixel_order(space: gym.Space) -> tuple[int, ...] | None:
     if not isinstance(space, gym.spaces.Box) or space.dtype != 'uint8':
         return None
     shape = spaces.shape(space)
+    if not math.prod(shape):
+        return None
     if len(shape) == 2:
         return 0, 1
     if len(shape) not in (3, 4):

@@ -189,7 +189,18 @@ def check_config(
         seed=seed,
         limit=limit,
     )
+    _require_room(report, config)
     return Check(config, report, list(train or _how_to_train(config)), steps)
+
+
+def _require_room(report: Report, config: AttrDict) -> None:
+    """Note observations that are too large to learn from."""
+    if report.observation_space and report.action_space and report.steps:
+        both = report.observation_space, report.action_space
+        try:
+            plan.require_room(*both, config)
+        except errors.ConfigError as error:
+            report.breaches.append(Breach('spaces', f'{error}', True, 0, 0))
 
 
 def _inspect_native(**arguments: Any) -> Report:
@@ -303,7 +314,7 @@ def _space(space: gym.Space) -> str:
 def _bounds(space: gym.Space) -> str:
     if not isinstance(space, gym.spaces.Box):
         return ''
-    low, high = np.isfinite(space.low), np.isfinite(space.high)
+    low, high = map(spaces.is_bound, (space.low, space.high))
     if not (low.any() or high.any()):
         return 'none'
     if not (low.all() and high.all()):

@@ -20,7 +20,7 @@ import numpy as np
 from gymnasium.envs import registration
 
 from agents import environments as registry
-from agents.tools import cpu, errors
+from agents.tools import cpu, errors, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import headless, launch, masking, wrappers
 from agents.tools.envs.env_slice import EnvSlice
@@ -151,7 +151,9 @@ def native(config: AttrDict) -> Any:
         kind = registry.find(kind.removeprefix(NATIVE))
     require_arguments(kind, name, kwargs)
     try:
-        return kind(**kwargs)
+        env = kind(**kwargs)
+        spaces.require_supported(env.observation_space, env.action_space)
+        return env
     except errors.UserError:
         raise
     except Exception:

@@ -2,11 +2,12 @@
 
 import dataclasses
 import math
+import os
 
 import gymnasium as gym
 
 from agents.parts import encodings
-from agents.tools import choices, spaces
+from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 
 # Steps of a call at most, so that it does not take long to be interrupted.
@@ -15,6 +16,12 @@ CALL_STEPS = 32_768
 # Steps of a rollout up to which one program is faster than several that run at
 # the same time.
 ONE_PROGRAM_STEPS = 2048
+
+# Most numbers that the networks by name see of an observation.
+MAX_INPUTS = 2**18
+
+# Most frames that are stacked along the first axis of an observation.
+MOST_FRAMES = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +113,51 @@ def describe(config: AttrDict, plan: Plan, ranks: int = 1) -> str:
         f'{plan.rollout:,} rows; {updates:,} updates = {plan.steps:,} steps; '
         f'evaluation of {config.eval_episodes} episodes every {plan.train:,}'
     )
+
+
+def require_room(
+    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
+) -> None:
+    """Refuse observations too large for a network or for a rollout in memory.
+
+    Args:
+        observ_space: Space of the observations.
+        action_space: Space of the actions.
+        config: Settings of this rank.
+    """
+    visible = choices.visible_space(observ_space, action_space)
+    names = nested.names(spaces.specs(visible))
+    leaves = spaces.leaves(visible)
+    if not callable(config.network):
+        inputs = [encodings.choose(leaf, config).width for leaf in leaves]
+        if sum(inputs) > MAX_INPUTS:
+            most = inputs.index(max(inputs))
+            name = f' {names[most]}' if names[most] else ''
+            raise errors.ConfigError(
+                f'Networks must see at most {MAX_INPUTS:,} numbers of an '
+                f'observation, got {sum(inputs):,}, of which {max(inputs):,} '
+                f'are of observation{name}, {leaves[most]}. Make it smaller in '
+                'a wrapper, images of bytes, or write a network of your own '
+                'that takes it.'
+            )
+    size = sum(
+        math.prod(spaces.shape(leaf)) * (1 if leaf.dtype == 'uint8' else 4)
+        for leaf in leaves
+    )
+    frames = spaces.shape(visible)[:1]
+    if config.get('single_frames') and frames and 0 < frames[0] <= MOST_FRAMES:
+        size //= frames[0]  # Frames that are stacked may be kept once.
+    rows = config.num_agents * config.update_every
+    memory = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
+    if rows * size > memory:
+        raise errors.ConfigError(
+            f'The observations of a rollout must fit into the memory of '
+            f'{memory / 1e9:,.1f} GB, got {rows * size / 1e9:,.1f} GB of '
+            f'num_agents={config.num_agents} × '
+            f'update_every={config.update_every} = {rows:,} observations of '
+            f'{size / 1e6:,.1f} MB each. Lower one of these, or make '
+            'observations smaller in a wrapper.'
+        )
 
 
 def describe_network(

@@ -220,6 +220,7 @@ def _train(
                 status.signals.call(env.cancel)
         agreement.require_same_spaces(ranks, envs[0])
         both = envs[0].observation_space, envs[0].action_space
+        plan.require_room(*both, mine)
         for number, line in enumerate(plan.describe_network(*both, config)):
             status.say('' if number else 'network', line)
         stack.enter_context(tools.programs.afresh())

@@ -5,6 +5,7 @@ whatever the space's start; bytes stay bytes, and everything else becomes 32
 bits wide.
 """
 
+import collections
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -12,11 +13,24 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools import errors
+from agents.tools import errors, nested
 from agents.tools.layout import Spec
 
 ACTIONS = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
 OBSERVATIONS = (*ACTIONS, 'Dict', 'Tuple')
+
+# Most numbers of an observation, most choices or numbers of an action, most
+# values of a counted number, and most characters of the name of a leaf.
+MAX_SIZE = 2**24
+MAX_ACTIONS = 2**20
+MAX_COUNT = 2**31 - 1
+MAX_NAME = 200
+
+# Bounds of actions beyond this stand for no bounds. Their range would not even
+# fit into 32 bits.
+MAX_BOUND = 1e15
+
+CONVERT = 'Leave it out or convert it in a wrapper.'
 
 
 def specs(space: gym.Space, path: str = '') -> Any:
@@ -102,7 +116,18 @@ def with_plain_text(space: gym.Space) -> gym.Space:
 
 def require_supported(observ_space: gym.Space, action_space: gym.Space) -> None:
     """Refuse an environment whose spaces no part of the project can handle."""
-    specs(observ_space)
+    _require_text_keys(observ_space, 'observation_space')
+    names = nested.names(specs(observ_space))
+    _require_names(names)
+    for name, leaf in zip(names, leaves(observ_space), strict=True):
+        _require_counts(f'observation {name}'.rstrip(), leaf)
+    size = sum(math.prod(shape(leaf)) for leaf in leaves(observ_space))
+    if not 0 < size <= MAX_SIZE:
+        raise errors.EnvError(
+            f'An observation must have 1 to {MAX_SIZE:,} numbers, got {size:,} '
+            f'of {errors.shorten(str(observ_space), 200)}. Change that in a '
+            'wrapper.'
+        )
     kind = type(action_space).__name__
     whole_box = kind == 'Box' and np.dtype(action_space.dtype).kind != 'f'
     if kind not in ACTIONS or whole_box:
@@ -110,6 +135,57 @@ def require_supported(observ_space: gym.Space, action_space: gym.Space) -> None:
             f'The action space {action_space} is not supported. Supported are '
             f'{", ".join(ACTIONS)}, boxes of floats only; wrap the environment '
             'so that it uses one.'
+        )
+    _require_counts('action', action_space)
+    if not 0 < width(action_space) <= MAX_ACTIONS:
+        raise errors.EnvError(
+            f'An action must have 1 to {MAX_ACTIONS:,} choices or numbers, got '
+            f'{width(action_space):,} of '
+            f'{errors.shorten(str(action_space), 200)}. Change that in a '
+            'wrapper.'
+        )
+
+
+def _require_text_keys(space: gym.Space, path: str) -> None:
+    for key, part in _parts(space).items():
+        if isinstance(space, gym.spaces.Dict) and not isinstance(key, str):
+            raise errors.EnvError(
+                f'The keys of {path} must be text, got {key!r}. Rename it in a '
+                f'wrapper, for example to {str(key)!r}.'
+            )
+        _require_text_keys(part, f'{path}[{key!r}]')
+
+
+def _require_names(names: list[str]) -> None:
+    """Refuse names of leaves that cannot be told apart or saved."""
+    for name, count in collections.Counter(names).items():
+        if count > 1:
+            raise errors.EnvError(
+                f"The keys that lead to a part of an observation, joined by '/'"
+                f', must be different for each, got {name!r} {count} times. '
+                'Rename a key in a wrapper.'
+            )
+        if len(name) > MAX_NAME:
+            raise errors.EnvError(
+                'The keys that lead to a part of an observation must have at '
+                f'most {MAX_NAME} characters, got {len(name):,}: '
+                f'{errors.shorten(name, 40)!r}. Rename them in a wrapper.'
+            )
+
+
+def _require_counts(name: str, space: gym.Space) -> None:
+    """Refuse a counted space without numbers or with too large ones."""
+    counts = count(space)
+    if counts is None:
+        return
+    if not np.size(counts):
+        raise errors.EnvError(
+            f'The {name} must have at least one number, got {space}. {CONVERT}'
+        )
+    if np.max(counts) > MAX_COUNT:
+        raise errors.EnvError(
+            f'The {name} must have at most {MAX_COUNT:,} values, got {space}. '
+            f'{CONVERT}'
         )
 
 
@@ -217,10 +293,29 @@ def width(space: gym.Space) -> int:
 
 
 def is_bounded(space: gym.Space) -> bool:
-    """Whether a box of actions has finite bounds everywhere."""
-    return isinstance(space, gym.spaces.Box) and bool(
-        np.isfinite(space.low).all() and np.isfinite(space.high).all()
+    """Tell whether a box of actions is bounded everywhere, see `MAX_BOUND`."""
+    return isinstance(space, gym.spaces.Box) and all(
+        bool(is_bound(bound).all()) for bound in (space.low, space.high)
     )
+
+
+def is_bound(bound: np.ndarray) -> np.ndarray:
+    """Tell which elements of a bound are meant as one, see `MAX_BOUND`."""
+    return np.abs(bound.astype(np.float64)) <= MAX_BOUND
+
+
+def without_huge_bounds(space: gym.spaces.Box) -> gym.spaces.Box:
+    """Replace bounds that stand for none by infinite ones, to sample from."""
+    low = np.where(is_bound(space.low), space.low, -np.inf)
+    high = np.where(is_bound(space.high), space.high, np.inf)
+    dtype: Any = space.dtype.type
+    return gym.spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
+
+
+def bounds32(space: gym.spaces.Box) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds in 32 bits, infinite where they do not fit."""
+    with np.errstate(over='ignore'):
+        return space.low.astype(np.float32), space.high.astype(np.float32)
 
 
 def encode(space: gym.Space) -> dict:

@@ -27,6 +27,13 @@ OBSERVS['images'] = gym.spaces.Dict(
     large=gym.spaces.Box(0, 255, (2, 36, 40, 1), np.uint8),
     vector=gym.spaces.Box(-1, 1, (2,), np.float32),
 )
+OBSERVS['empty part'] = gym.spaces.Dict(
+    {
+        'nothing': gym.spaces.Box(-1, 1, (0,), np.float32),
+        'no image': gym.spaces.Box(0, 255, (0, 3, 3), np.uint8),
+        'a/b': gym.spaces.Box(1, 1, (2,), np.float64),
+    }
+)
 ACTIONS = {
     'Box': gym.spaces.Box(-2, 2, (2, 1), np.float32),
     'scalar Box': gym.spaces.Box(-2, 2, (), np.float32),

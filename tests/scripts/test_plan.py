@@ -1,8 +1,11 @@
 """The numbers of a plan, by hand."""
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
 from agents.scripts import configs, plan
+from agents.tools import errors
 
 
 def make(native=False, begun=0, **settings):
@@ -128,3 +131,27 @@ def test_network_of_the_user_is_told_as_theirs():
     config = configs.ppo(network=mine)
     told = plan.describe_network(None, None, config)
     assert told == ['mine, a function of yours']
+
+
+def test_observations_too_large_for_networks_or_memory_are_refused():
+    large = gym.spaces.Discrete(10**7)
+    vector = gym.spaces.Box(-1, 1, (2**17,), np.float32)
+    image = gym.spaces.Box(0, 255, (4000, 4000), np.uint8)
+    spaces = gym.spaces
+    config = configs.ppo(num_agents=4, update_every=50)
+    for space, changes, message in [
+        (spaces.Box(0, 255, (640, 480, 3), np.uint8), {}, None),
+        (large, {}, r'262,144 .*, got 10,000,000, .* of observation, Discrete'),
+        (spaces.MultiDiscrete([200_000] * 2), {}, 'got 400,000'),
+        (spaces.MultiBinary(300_000), {}, 'got 300,000'),
+        (spaces.Dict(a=vector, b=vector), {}, None),
+        (spaces.Dict(a=vector, b=vector, c=vector), {}, 'got 393,216.*ation a'),
+        (large, {'network': lambda: None}, None),
+        (image, {'update_every': 10**6}, r'got 64,000.0 GB .*= 4,000,000'),
+    ]:
+        given = space, spaces.Discrete(2), config.copy(**changes)
+        if message is None:
+            plan.require_room(*given)
+            continue
+        with pytest.raises(errors.ConfigError, match=message):
+            plan.require_room(*given)

@@ -1,5 +1,7 @@
 """Spaces of Gymnasium as arrays, and as plain values."""
 
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -156,3 +158,82 @@ def test_unknown_descriptions_are_refused():
         spaces.decode({'kind': 'Graph'})
     with pytest.raises(EnvError, match='not supported'):
         spaces.encode(gym_spaces.Sequence(gym_spaces.Discrete(2)))
+        spaces.encode(gym_spaces.Text(3))
+
+
+VECTOR = gym_spaces.Box(-1, 1, (2,), np.float32)
+
+# Spaces of observations, and how the error begins that refuses them.
+OBSERVATIONS = [
+    (gym_spaces.Dict({'a/b': VECTOR, ' \n': VECTOR}), None),
+    (gym_spaces.Dict(a=gym_spaces.Box(-1, 1, (0,)), b=VECTOR), None),
+    (gym_spaces.Dict(a=gym_spaces.Dict({}), b=VECTOR), None),
+    (gym_spaces.Box(1, 1, (2,)), None),
+    (gym_spaces.Box(0, 1, (2,), bool), None),
+    (gym_spaces.Discrete(1, start=-7), None),
+    (
+        gym_spaces.Dict(a=gym_spaces.Dict({1: VECTOR, 'b': VECTOR})),
+        r"The keys of observation_space\['a'\] must be text, got 1",
+    ),
+    (
+        gym_spaces.Dict({'a/b': VECTOR, 'a': gym_spaces.Dict(b=VECTOR)}),
+        "The keys .* must be different for each, got 'a/b' 2 times",
+    ),
+    (gym_spaces.Dict({'x' * 201: VECTOR}), 'at most 200 characters, got 201'),
+    (gym_spaces.Dict({}), 'must have 1 to .* numbers, got 0 of Dict'),
+    (gym_spaces.Tuple([]), 'must have 1 to .* numbers, got 0 of Tuple'),
+    (gym_spaces.Box(-1, 1, (3, 0)), 'must have 1 to .* numbers, got 0'),
+    (
+        gym_spaces.Dict(a=gym_spaces.MultiDiscrete([]), b=VECTOR),
+        'The observation a must have at least one number',
+    ),
+    (gym_spaces.Discrete(2**40), 'must have at most 2,147,483,647 values'),
+    (gym_spaces.MultiBinary(2**24 + 1), 'numbers, got 16,777,217 of'),
+    (
+        gym_spaces.Tuple([gym_spaces.MultiBinary(2**23)] * 3),
+        'numbers, got 25,165,824 of',
+    ),
+    (gym_spaces.Sequence(VECTOR), 'Sequence.*not supported'),
+    (gym_spaces.Graph(VECTOR, None), 'Graph.*not supported'),
+    (gym_spaces.OneOf([VECTOR]), 'OneOf.*not supported'),
+]
+ACTIONS = [
+    (gym_spaces.Discrete(1), None),
+    (gym_spaces.MultiDiscrete([[1, 2], [3, 4]]), None),
+    (gym_spaces.MultiBinary((2, 3)), None),
+    (gym_spaces.Box(1, 1, ()), None),
+    (gym_spaces.Box(-1, 1, (0,)), 'An action must have 1 to .*, got 0 of Box'),
+    (gym_spaces.MultiDiscrete([]), 'The action must have at least one'),
+    (gym_spaces.Discrete(10**7), 'An action must have .*, got 10,000,000 of'),
+]
+
+
+def test_spaces_are_supported_or_refused_with_a_reason():
+    pairs = [
+        *(
+            (space, gym_spaces.Discrete(2), error)
+            for space, error in OBSERVATIONS
+        ),
+        *((VECTOR, space, error) for space, error in ACTIONS),
+    ]
+    failures = []
+    for observ, action, expected in pairs:
+        message = None
+        try:
+            spaces.require_supported(observ, action)
+        except EnvError as error:
+            message = str(error)
+        if not re.search(expected or '^None$', str(message)):
+            failures.append((observ, action, message))
+    assert not failures
+
+
+def test_huge_bounds_are_none():
+    for dtype in (np.float16, np.float32, np.float64):
+        most = np.finfo(dtype).max
+        space = gym_spaces.Box(-most, most, (2,), dtype)
+        assert spaces.is_bounded(space) == (dtype == np.float16)
+    sampled = spaces.without_huge_bounds(space).sample()
+    assert np.abs(sampled).max() < 100
+    low, high = spaces.bounds32(space)
+    assert np.isinf([low, high]).all()

@@ -146,9 +146,19 @@ def _leaf_writer(
             (limits.min, limits.max) if count is None else (0, count - 1)
         )
         if (value < low).any() or (value > high).any():
+            outside = f'outside of {space}'
+            if (
+                isinstance(space, gym.spaces.Box)
+                and ((value >= space.low) & (value <= space.high)).all()
+            ):
+                outside = (
+                    f'beyond the range of {dtype}, as which integers are '
+                    'stored. Make them floats by the wrapper gymnasium.'
+                    'wrappers.DtypeObservation(env, np.float32)'
+                )
             raise ValueError(
                 f'observation{path} is {_shorten(value + start)}, which is '
-                f'outside of {space}'
+                f'{outside}'
             )
         array[row] = value
 

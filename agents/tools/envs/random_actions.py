@@ -29,6 +29,8 @@ class RandomActions:
         self._env = env
         # The environment may sample from its own too.
         self._space = copy.deepcopy(env.action_space)
+        if isinstance(self._space, gym.spaces.Box):
+            self._space = spaces.without_huge_bounds(self._space)
         self._space.seed(seed)
         self._random = np.random.default_rng(seed)
         self._can_mask = choices.are_choices(self._space)

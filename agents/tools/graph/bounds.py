@@ -1,6 +1,7 @@
 """The way of an action from an algorithm to an environment."""
 
 import gymnasium as gym
+import numpy as np
 
 from agents.tools import spaces
 from agents.tools.graph.backend import tf
@@ -15,13 +16,13 @@ def to_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
     """
     if not isinstance(space, gym.spaces.Box):
         return action
-    if not spaces.is_bounded(space):
-        return tf.clip_by_value(action, space.low, space.high)
-    half = (space.high - space.low) / 2
-    scaled = space.low + (action + 1.0) * half
+    if spaces.is_bounded(space):
+        half = (space.high - space.low) / 2
+        action = space.low + (action + 1.0) * half
+    low, high = spaces.bounds32(space)
     # Clipped last, as rounding may carry it over a bound, and some environments
     # refuse such an action.
-    return tf.clip_by_value(scaled, space.low, space.high)
+    return tf.clip_by_value(action, low, high)
 
 
 def from_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
@@ -29,4 +30,6 @@ def from_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
     if not isinstance(space, gym.spaces.Box) or not spaces.is_bounded(space):
         return action
     half = (space.high - space.low) / 2
+    # Where bounds are equal, any action becomes the same.
+    half = np.where(half > 0, half, half.dtype.type(1))
     return (action - space.low) / half - 1.0

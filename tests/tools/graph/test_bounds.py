@@ -34,6 +34,18 @@ def test_infinite_bounds_only_clip():
     ]  # fmt: skip
 
 
+def test_bounds_too_large_for_their_range_only_clip():
+    most = np.finfo(np.float64).max
+    space = gym.spaces.Box(-most, np.array([most, 1]), dtype=np.float64)
+    assert bounded([[5, 5]], space).tolist() == [[5, 1]]
+
+
+def test_inverse_where_bounds_are_equal():
+    space = gym.spaces.Box(np.float32([1, -2]), np.float32([1, 2]))
+    inverse = bounds.from_bounds(tf.constant([[1.0, 1.0]]), space)
+    assert inverse.numpy().tolist() == [[-1, 0.5]]
+
+
 def test_counted_actions_pass():
     action = tf.constant([3, 0])
     assert bounds.to_bounds(action, gym.spaces.Discrete(4)) is action
