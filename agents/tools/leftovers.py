@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 
 MEMORY = pathlib.Path('/dev/shm')
-NAMES = 'mpich_shm_*'
+NAMES = 'mpich_sh*'  # Also those it has while ranks find each other.
 
 
 def remove_names() -> None:

@@ -281,6 +281,32 @@ def test_from_python_all_ranks_have_all_scores_and_errors_end_all(tmp_path):
     assert ended.stderr.count('ValueError: a mistake in a script') == 1
 
 
+# What TensorFlow's destructors do under threads that still run.
+CRASHING = """
+import ctypes, sys
+from agents.tools import world
+
+ranks = world.connect()
+library = ctypes.CDLL(None)
+library.__cxa_atexit(library.abort, None, None)
+if ranks.rank == 1:
+    print('error: It failed.', file=sys.stderr)
+    ranks.abort(3)
+ranks.share(None)
+"""
+
+
+def test_rank_that_fails_runs_no_exit_handlers():
+    mpiexec = str(pathlib.Path(sys.executable).with_name('mpiexec'))
+    ended = subprocess.run(
+        [mpiexec, '-n', '2', sys.executable, '-c', CRASHING],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ended.returncode, ended.stderr) == (3, 'error: It failed.\n')
+
+
 def test_different_checkpoints_are_refused(whole, home):
     directory, _ = whole
     other = home / 'other'
