@@ -1,9 +1,11 @@
 """Reads the results of runs back, as tables of arrays."""
 
+import array
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,9 @@ from agents.tools.runs import progress
 # The column that tells apart what is of several runs.
 RUN = 'run'
 
-# Columns that are no numbers with a point.
-TYPES = {'step': np.int64, 'phase': np.str_}
+# The first columns of a table, which all others are numbers beside.
+KEYS = 'step', 'phase'
+NUMBERS = progress.COLUMNS[len(KEYS) :]
 
 
 def results(logdir: str | pathlib.Path) -> 'Results':
@@ -117,29 +120,35 @@ class Results(dict[str, Any]):
 
 def _read(directory: pathlib.Path) -> Results:
     """Read the results of a run."""
-    rows = [row.cells for row in progress.read(directory)]
-    names = [*rows[0]] if rows else [*progress.COLUMNS]
+    # Arrays, as texts would take ten times the memory.
+    columns: dict[str, Any] = {name: array.array('d') for name in NUMBERS}
+    steps, phases = array.array('q'), []
+    for row in progress.read(directory):
+        if not steps:
+            names = [*row.cells][len(KEYS) :]
+            columns = {name: array.array('d') for name in names}
+        steps.append(row.step)
+        phases.append(sys.intern(row.phase))
+        for name, column in columns.items():
+            column.append(_parse(row.cells[name], directory))
+    found = {name: np.array(column) for name, column in columns.items()}
+    keys = np.array(steps, np.int64), np.array(phases, np.str_)
+    found = {**dict(zip(KEYS, keys, strict=True)), **found}
+    config = None
+    if os.path.lexists(directory / config_file.CONFIG_FILE):
+        config = config_file.load_config(directory)
+    return Results(str(directory), found, config)
+
+
+def _parse(cell: str, directory: pathlib.Path) -> float:
+    """Read a number; what is empty is none."""
     try:
-        columns = {
-            name: _column(name, (row[name] for row in rows)) for name in names
-        }
+        return float(cell or math.nan)
     except ValueError as error:
         raise errors.ConfigError(
             f'Cannot read {directory / progress.FILE}: {error}. Mend or remove '
             'the file.'
         ) from error
-    config = None
-    if os.path.lexists(directory / config_file.CONFIG_FILE):
-        config = config_file.load_config(directory)
-    return Results(str(directory), columns, config)
-
-
-def _column(name: str, cells: Iterable[str]) -> np.ndarray:
-    """Make an array of texts; what is empty is no number."""
-    kind: Any = TYPES.get(name, np.float64)
-    if kind is np.float64:
-        return np.array([float(cell or math.nan) for cell in cells], kind)
-    return np.array(list(cells), kind)
 
 
 def _join(name: str, runs: Mapping[str, Results]) -> Results:

@@ -29,6 +29,7 @@ PHASES = 'train', 'eval'
 # Limits for files that may come from strangers.
 MAX_BYTES = 2**30
 MAX_LINE = 10_000
+MAX_ROWS, MAX_CELLS = 2_000_000, 2**26
 
 
 class Row(NamedTuple):
@@ -49,6 +50,7 @@ def read(directory: pathlib.Path) -> Iterator[Row]:
         lines = iter(lambda: file.readline(MAX_LINE), b'')
         for number, line in enumerate(lines, 1):
             try:
+                _require_few(number, len(names))
                 cells = _split(line)
                 if number == 1:
                     names = _require_columns(cells)
@@ -65,6 +67,14 @@ def encode(rows: Iterable[Iterable[object]]) -> bytes:
     """Make the lines of a table."""
     lines = [','.join(map(str, row)) for row in rows]
     return ''.join(f'{line}\r\n' for line in lines).encode()
+
+
+def _require_few(rows: int, columns: int) -> None:
+    if rows > MAX_ROWS or rows * columns > MAX_CELLS:
+        raise ValueError(
+            f'The table must have at most {MAX_ROWS:,} rows and '
+            f'{MAX_CELLS:,} cells'
+        )
 
 
 def _split(line: bytes) -> list[str]:

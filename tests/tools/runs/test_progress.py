@@ -54,6 +54,14 @@ def test_no_rows(rows, text):
     assert rows(text) == []
 
 
+@pytest.mark.parametrize('limit', ['MAX_ROWS', 'MAX_CELLS'])
+def test_table_that_is_too_long_is_refused(rows, monkeypatch, limit):
+    monkeypatch.setattr(progress, limit, 12)
+    assert len(rows(NAMES + 2 * '1,eval,1,1\n')) == 2
+    with pytest.raises(errors.ConfigError, match='must have at most'):
+        rows(NAMES + 12 * '1,eval,1,1\n')
+
+
 HOSTILE = {
     'huge step': f'{NAMES}{"9" * 400},train,1,1\n',
     'endless step': f'{NAMES}{"9" * 5000},train,1,1\n',
