@@ -130,21 +130,21 @@ def readers() -> dict[str, Reader]:
     table, plain = mutators.mutate_table, mutators.mutate_bytes
     whole = (config, 'run/spaces.bin', index, data, f'{PLACE}/manifest.json')
     return {
-        'settings': Reader(3, (config,), text, _settings),
+        'settings': Reader(1.2, (config,), text, _settings),
         'spaces': Reader(20, ('rich/spaces.bin',), text, _spaces),
-        'manifest': Reader(20, (whole[-1],), text, _manifest),
-        'index': Reader(40, (index,), table, _index),
-        'restore': Reader(5, (index, data), table, _restore),
+        'manifest': Reader(24, (whole[-1],), text, _manifest),
+        'index': Reader(44, (index,), table, _index),
+        'restore': Reader(2, (index, data), table, _restore),
         'normalizer': Reader(6, (index, data), table, _normalizer),
-        'progress': Reader(36, (rows,), text, _progress),
-        'results': Reader(2, (rows, config), text, _results),
-        'plot': Reader(0.1, (rows, config), text, _plot),
-        'records': Reader(0.8, (rows,), text, _records),
+        'progress': Reader(40, (rows,), text, _progress),
+        'results': Reader(0.8, (rows, config), text, _results),
+        'plot': Reader(0.05, (rows, config), text, _plot),
+        'records': Reader(0.5, (rows,), text, _records),
         'demonstrations': Reader(40, ('demos.npz',), archive, _demonstrations),
-        'sweep': Reader(1, ('sweep/sweep.yaml',), text, _sweep),
-        'trials': Reader(12, ('sweep/trials.json',), text, _trials),
-        'run_policy': Reader(14, ('policy.npz',), archive, _policy),
-        'load': Reader(0.1, whole, plain, _load),
+        'sweep': Reader(0.4, ('sweep/sweep.yaml',), text, _sweep),
+        'trials': Reader(9, ('sweep/trials.json',), text, _trials),
+        'run_policy': Reader(12, ('policy.npz',), archive, _policy),
+        'load': Reader(0.05, whole, plain, _load),
     }
 
 
@@ -394,18 +394,15 @@ def try_all(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--inputs', type=int, default=200_000)
+    parser.add_argument('--inputs', type=int, default=200_000, help='of all')
     parser.add_argument('--seed', type=int, default=0)
-    parser.add_argument('--only', help='name of a reader')
+    parser.add_argument('--only', nargs='+', help='names of readers')
     parser.add_argument('--files', help='directory of what make_files wrote')
     options = parser.parse_args()
     failures: list[str] = []
-    chosen = {
-        name: reader
-        for name, reader in readers().items()
-        if options.only in (None, name)
-    }
-    whole = sum(reader.share for reader in chosen.values())
+    known = readers()
+    whole = sum(reader.share for reader in known.values())
+    chosen = {name: known[name] for name in options.only or known}
     print(
         f'{"reader":<15}{"inputs":>8}{"refused":>9}{"accepted":>9}'
         f'{"slowest ms":>12}{"peak MB":>9}{"tracebacks":>12}{"seconds":>9}'
