@@ -321,7 +321,7 @@ def open_mutated(
     }
     others = [*originals.values()]
     read()  # What is imported or compiled first is no matter of the input.
-    _restore_files(originals)
+    _write_files(originals)
     limit = _memory('VmSize') + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     pipe.send(None)
@@ -329,7 +329,8 @@ def open_mutated(
         chance = random.Random(f'{seed} {name} {number}')
         path = directory / chance.choice(reader.files)
         other = chance.choice(others)
-        path.write_bytes(reader.mutate(originals[path], other, chance))
+        mutated = reader.mutate(originals[path], other, chance)
+        _write_files({path: mutated})
         pathlib.Path('/proc/self/clear_refs').write_text('5')
         started = time.process_time()
         try:
@@ -341,14 +342,16 @@ def open_mutated(
             result = f'input {number} of {name}: {traceback.format_exc()}'
         seconds = time.process_time() - started
         pipe.send(Outcome(result, seconds, _memory('VmHWM') / 1e6))
-        _restore_files({path: originals[path]})
+        _write_files({path: originals[path]})
         if reader.prepare in (_restore, _load, _records):
-            _restore_files(originals)
+            _write_files(originals)
     pipe.send(None)
 
 
-def _restore_files(originals: dict[pathlib.Path, bytes]) -> None:
-    for path, data in originals.items():
+def _write_files(contents: dict[pathlib.Path, bytes]) -> None:
+    for path, data in contents.items():
+        # Some disks wait where a file is written again, for no new one.
+        path.unlink(missing_ok=True)
         path.write_bytes(data)
 
 
@@ -388,7 +391,7 @@ def try_all(
             text = f'input {len(found)} of {name}: died, {process.exitcode}'
             found.append(Outcome(text, PATIENCE, 0.0))
         process.join()
-        _restore_files(originals)
+        _write_files(originals)
     return found
 
 
