@@ -53,7 +53,7 @@ setuptools.setup(
     # package, it would come after a directory with its name.
     package_dir={'': '.'},
     packages=setuptools.find_packages(include=['agents', 'agents.*']),
-    entry_points={'console_scripts': ['agents = agents.scripts.command:main']},
+    entry_points={'console_scripts': ['agents = agents.scripts.command:run']},
     package_data={'agents': ['py.typed', 'algorithms/*/README.md']},
     python_requires='>=3.10',
     install_requires=[

@@ -5,4 +5,4 @@ import sys
 from agents.scripts import command
 
 if __name__ == '__main__':
-    sys.exit(command.main())
+    sys.exit(command.run())

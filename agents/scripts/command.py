@@ -75,6 +75,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return module.main(arguments[1:])
 
 
+def run() -> int:
+    """Run a command as all that this process does; returns its exit code."""
+    code = main()
+    from agents.scripts import interrupts
+
+    return interrupts.limit_exit(code)
+
+
 def _end_silently() -> None:
     """Let Ctrl-C end this process silently while it imports what it needs."""
     from agents.scripts import interrupts
@@ -95,4 +103,4 @@ def _list_commands() -> str:
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run())

@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
@@ -29,6 +30,10 @@ PATIENCE = 1.0
 
 # Seconds to wait for somebody to read what is said.
 TELL_SECONDS = 0.5
+
+# Seconds after which is said that something keeps this process from ending, and
+# after which it is ended. Exit handlers may have much to send somewhere.
+SAID_SECONDS, ENDED_SECONDS = 10.0, 600.0
 
 # What ends the thread that hears signals: the number of no signal.
 END = b'\0'
@@ -264,6 +269,32 @@ def run(
             console.complain(str(error))
             return mistake
     return 0
+
+
+def limit_exit(code: int) -> int:
+    """Let this process end, whatever an environment has left in it.
+
+    Python waits for threads, processes and exit handlers without end.
+
+    Args:
+        code: The exit code.
+
+    Returns:
+        The same.
+    """
+
+    def end() -> None:
+        time.sleep(SAID_SECONDS)
+        _tell(
+            'All is done, but threads, processes or exit handlers of an '
+            'environment or a callback go on; Ctrl-C ends them.',
+            sys.stderr,
+        )
+        time.sleep(ENDED_SECONDS - SAID_SECONDS)
+        os._exit(code)
+
+    threading.Thread(target=end, daemon=True).start()
+    return code
 
 
 def _alone() -> 'World':

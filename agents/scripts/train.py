@@ -239,4 +239,4 @@ def _last_checkpoint(directory: pathlib.Path | None) -> int | None:
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(interrupts.limit_exit(main()))

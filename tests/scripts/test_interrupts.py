@@ -335,6 +335,22 @@ def test_handler_that_an_environment_has_removed_is_set_again():
             time.sleep(5)
 
 
+def test_process_that_something_keeps_is_ended(start):
+    process = start(
+        code="""
+            import threading, time
+            from agents.scripts import interrupts
+            interrupts.SAID_SECONDS, interrupts.ENDED_SECONDS = 0.2, 0.4
+            threading.Thread(target=time.sleep, args=[60]).start()
+            print('ready', flush=True)
+            raise SystemExit(interrupts.limit_exit(3))
+        """.replace('\n            ', '\n')
+    )
+    _, problems = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert problems.startswith('All is done, but threads, processes or')
+
+
 def test_afterwards_all_is_as_before(request):
     def state():
         handlers = [signal.getsignal(n) for n in interrupts.SIGNALS]
