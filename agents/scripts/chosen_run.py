@@ -122,7 +122,9 @@ def _directory(given: argparse.Namespace) -> pathlib.Path | None:
         run_directory.require_name(given.name, given.logdir)
         return given.home / given.name
     if given.timestamp:
-        return given.home / f'{given.timestamp}-{_name(given)}'
+        name = f'{given.timestamp}-{_name(given)}'
+        run_directory.require_name(name, given.logdir)
+        return given.home / name
     return None
 
 

@@ -11,7 +11,7 @@ from agents.algorithms import sizes
 from agents.parts import distributions, policy, sequences
 from agents.scripts import config_file, networks, normalizer, trust, utility
 from agents.scripts.normalizer import Normalizer
-from agents.tools import choices, errors, nested, spaces
+from agents.tools import choices, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
 from agents.tools.graph import bounds, programs, random, state, weights
@@ -55,8 +55,7 @@ def load(
         config, directory, unused=trust.MAY_NAME_CODE
     )
     observ_space, action_space = utility.load_spaces(directory)
-    if utility.last_checkpoint(directory) is None:
-        raise errors.ConfigError(f'There is no checkpoint in {directory} yet.')
+    utility.require_checkpoint(directory)
     step = utility.find_checkpoint(directory, checkpoint)
     _require_fit(directory, step, observ_space, action_space, saved)
     made = networks.define(observ_space, action_space, saved)

@@ -84,6 +84,9 @@ class Parser(argparse.ArgumentParser):
         options, unknown = self.parse_known_args(arguments)
         if unknown:
             self._refuse(unknown)
+        for name, value in vars(options).items():
+            if value == '':
+                self.error(f'argument --{name} must not be empty')
         try:
             os.getcwd()
         except OSError:

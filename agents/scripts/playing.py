@@ -16,12 +16,25 @@ from agents.scripts import (
     utility,
     vectors,
 )
+from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
 # How many episodes are played at the same time, at most; and where stepping
 # many environments takes no longer than stepping one.
 MOST_AGENTS = 16
 MOST_NATIVE_AGENTS = 1024
+
+# Settings that environments are played with, which may be replaced.
+PLAYED = (
+    'env',
+    'env_kwargs',
+    'max_length',
+    'observ_bounds',
+    'action_masks',
+    'seed',
+    'num_workers',
+    'worker_timeout',
+)
 
 
 @contextlib.contextmanager
@@ -50,6 +63,10 @@ def opened(
         render_mode: What environments are asked for, if they are to be seen.
     """
     batch_env: Any
+    _require_played(config, changed)
+    utility.require_checkpoint(logdir)
+    if env_setup.is_native(changed):
+        env_setup.require(changed)
     if env_setup.is_native(changed) and not render_mode:
         batch_env = utility.define_native_steps(changed, num_agents)
     else:
@@ -168,3 +185,14 @@ def play(
         left -= step.done & step.counts & ~step.lost
         observ = after
         policy.reset(step.done)
+
+
+def _require_played(config: AttrDict, changed: AttrDict) -> None:
+    """Refuse settings that would be ignored, such as those of a network."""
+    for key in changed:
+        if key not in PLAYED and changed[key] != config[key]:
+            raise errors.ConfigError(
+                f'A policy is played with the {key} of its training, '
+                f'{config[key]}, got {key}={changed[key]}. Leave it as it was; '
+                f'what can be replaced is {", ".join(PLAYED)}.'
+            )

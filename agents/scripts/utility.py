@@ -404,6 +404,15 @@ def last_checkpoint(logdir: Path | None) -> int | None:
     return steps[-1] if steps else None
 
 
+def require_checkpoint(logdir: Path) -> None:
+    """Refuse a run that has saved nothing so far."""
+    if last_checkpoint(logdir) is None:
+        raise errors.ConfigError(
+            f'There is no checkpoint in {logdir} yet. Let it train until its '
+            'first evaluation.'
+        )
+
+
 def find_checkpoint(
     logdir: Path,
     checkpoint: int | str | None,

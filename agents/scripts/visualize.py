@@ -27,6 +27,7 @@ from agents.scripts import (
     overrides,
     playing,
     plot,
+    utility,
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -36,6 +37,9 @@ from agents.tools.runs import files
 DEFAULT_FPS = 30
 
 CURVE = 'learning_curve.png'
+
+# Each writes a video at the same time.
+MOST_AGENTS = 1_000
 
 
 def visualize(
@@ -72,12 +76,13 @@ def visualize(
     # Environments may change the working directory.
     shown = pathlib.Path(logdir if outdir is None else outdir)
     logdir, outdir = pathlib.Path(logdir).absolute(), shown.absolute()
-    errors.require_positive('num_agents', num_agents)
+    errors.require_integer('num_agents', num_agents, 1, MOST_AGENTS)
     errors.require_positive('num_episodes', num_episodes)
     signals = signals or interrupts.Interrupts()
     say = say or console.silent()
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
+    utility.require_checkpoint(logdir)
     with files.telling(outdir):
         outdir.mkdir(parents=True, exist_ok=True)
     files.clear_up(outdir)

@@ -26,6 +26,7 @@ def refused(capsys):
     'arguments, message',
     [
         (['--conf=x'], '--conf=x; did you mean --config?'),
+        (['--config='], 'argument --config must not be empty'),
         (['--env_process'], '; did you mean --env_processes?'),
         (['--env=A-v0'], '--env=A-v0; it is a setting: --set env=A-v0'),
         (['--env', 'A-v0'], '; it is a setting: --set env=A-v0'),

@@ -1,11 +1,19 @@
 """Playing a run in environments whose spaces differ from the trained ones."""
 
+import shutil
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import agents
-from agents.scripts import evaluate, export, record, utility, visualize
+from agents.scripts import (
+    evaluate,
+    export,
+    record,
+    utility,
+    visualize,
+)
 from agents.tools import errors
 from agents.tools.graph.backend import tf
 
@@ -105,3 +113,22 @@ def test_what_counts_as_other_spaces(trained, found, message, tmp_path):
         return
     with pytest.raises(errors.ConfigError, match=message):
         check(found, tmp_path, 'begin anew')
+
+
+@pytest.mark.parametrize('change', ['policy_layers=[8]', 'learning_rate=1'])
+def test_settings_without_effect_are_refused(change, run, config):
+    key = change.partition('=')[0]
+    with pytest.raises(errors.ConfigError, match=f'{key} of its training'):
+        evaluate.evaluate(run, 1, config=config, changes=[change])
+
+
+def test_film_of_a_run_without_checkpoints(run, config, tmp_path):
+    shutil.copytree(run, tmp_path / 'run')
+    shutil.rmtree(tmp_path / 'run' / 'checkpoints')
+    (tmp_path / 'run' / 'progress.csv').unlink()
+    with pytest.raises(errors.ConfigError, match='no checkpoint in .* yet'):
+        visualize.visualize(tmp_path / 'run', config=config)
+    with pytest.raises(
+        errors.ConfigError, match='from 1 to 1,000, got 1000000'
+    ):
+        visualize.visualize(run, num_agents=10**6, config=config)

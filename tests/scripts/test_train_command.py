@@ -591,6 +591,8 @@ def test_run_that_there_is_not_is_one_line(mistake, home):
     for name in ('../mine', '.mine', 'a/../b', '/a', 'a/', 'a/b/c/d', '-x'):
         problems = mistake(f'--name={name}', '--config=debug')
         assert 'must name a directory within ./logdir' in problems
+    problems = mistake('--timestamp=../../x', '--config=debug')
+    assert 'must name a directory within ./logdir' in problems
     assert not list(home.iterdir())
 
 
