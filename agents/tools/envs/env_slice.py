@@ -248,9 +248,11 @@ class EnvSlice:
     def _write_infos(self, index: int, info: Any) -> None:
         try:
             self._infos.write(index, info)
-        except TypeError as error:
-            told = errors.EnvError(f'{error}.')
-            raise self._raised(index, 'in step', told) from None
+        except BaseException as error:
+            if type(error) is TypeError:
+                error = errors.EnvError(f'{errors.text_of(error)}.')
+            doing = 'in the info that step returned'
+            raise self._raised(index, doing, error) from None
 
     def _actions(self) -> list:
         actions = self._request['action']

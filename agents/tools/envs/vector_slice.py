@@ -329,8 +329,11 @@ class VectorSlice:
     def _write_infos(self, info: Any, rows: np.ndarray | None = None) -> None:
         try:
             self._infos.write_all(info, rows)
-        except TypeError as error:
-            raise self._errors.told(f'{error}.') from None
+        except BaseException as error:
+            if type(error) is TypeError:
+                error = errors.EnvError(f'{errors.text_of(error)}.')
+            doing = 'in the info that step returned'
+            raise self._errors.raised(doing, error) from None
 
     def _write(
         self, writer: observations.Writer, method: str, observ: Any

@@ -584,6 +584,16 @@ def test_strange_errors_name_the_environment(monkeypatch, method, error, told):
     assert re.search(told, str(raised.value))
 
 
+def test_number_of_an_info_that_is_none_names_the_environment():
+    result = (*outcome()[:4], {'far': 10**400})
+    envs = env_slice.EnvSlice([lambda: Scripted(result)], log_info=['far'])
+    memory = block.Block(envs.observation_space, envs.action_space, 1, infos=1)
+    envs.attach(memory)
+    reset(envs, memory)
+    with pytest.raises(EnvError, match='Environment 0 .*info.*\n.*'):
+        step(envs, memory)
+
+
 def test_ctrl_c_within_an_environment_stays_what_it_is(monkeypatch):
     def interrupt():
         raise KeyboardInterrupt
