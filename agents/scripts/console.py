@@ -88,14 +88,20 @@ class Console:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def say(self, topic: str, text: str) -> None:
-        """Print a line that stays, broken between words on a terminal."""
-        lines = text.split('\n')
-        if self.width:
+    def say(self, topic: str, text: str, wrap: bool = True) -> None:
+        """Print a line that stays, broken between words on a terminal.
+
+        Args:
+            topic: Word that the line begins with.
+            text: The rest of the line.
+            wrap: Whether to break it; commands to be copied are left whole.
+        """
+        if self.width and wrap:
             room = max(self.width - TOPIC, TOPIC)
-            lines = [part for line in lines for part in _wrap(line, room)]
-        indent = f'\n{"":<{TOPIC}}' if self.width else '\n'
-        self.print(f'{topic:<{TOPIC}}{indent.join(lines)}')
+            lines = text.split('\n')
+            parts = [part for line in lines for part in _wrap(line, room)]
+            text = f'\n{"":<{TOPIC}}'.join(parts)
+        self.print(f'{topic:<{TOPIC}}{text}')
 
     def print(self, text: str) -> None:
         """Print lines that stay.

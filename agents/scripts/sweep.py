@@ -176,7 +176,8 @@ def _run(
             work.run()
         except KeyboardInterrupt:
             ended = f'agents sweep --logdir={console.short(directory)} goes on'
-            say.say('stopped', f'what was begun is saved; {ended}')
+            told = f'what was begun is saved; {ended}'
+            say.say('stopped', told, wrap=False)
             raise
         return _summarize(directory, plan, config, work.trials, say)
 

@@ -123,7 +123,8 @@ def _end(
         console.complain(str(error))
         saved = f'{name} has a checkpoint of step {step or 0:,}'
     if directory and step is not None:
-        terminal.say('stopped', f'{saved}; {again} goes on')
+        told = f'{saved}; {again} goes on'
+        terminal.say('stopped', told, wrap=False)
     elif not mistake:
         terminal.say('stopped', 'before anything was learnt')
     if mistake:

@@ -75,6 +75,10 @@ def test_lines_break_between_words_on_a_terminal(monkeypatch, capsys):
     assert out == (
         'plan       of 2,048 rows; evaluation\n           every 102,400\n'
     )
+    # So that it can be copied.
+    command = 'agents train --name=robots/ant-with-long-legs'
+    console.on_terminal().say('stopped', command, wrap=False)
+    assert capsys.readouterr().out == f'stopped    {command}\n'
 
 
 def test_text_of_a_file_moves_no_cursor(terminal, quickly):
