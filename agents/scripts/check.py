@@ -256,8 +256,8 @@ def _describe_steps(found: Check) -> str:
     if seconds is None:
         return f', {steps:,} steps of random actions'
     return (
-        f', {steps:,} of {found.steps:,} steps of random actions, as the check '
-        f'ends its steps after {seconds:.0f} s; --seconds gives it more'
+        f', {steps:,} of {found.steps:,} steps of random actions in '
+        f'{seconds:.0f} s; --seconds allows more'
     )
 
 
