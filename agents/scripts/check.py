@@ -163,8 +163,8 @@ def check_config(
         progress: Called with the number of steps now and then.
         seconds: How long it may take.
     """
-    if steps < 1:
-        raise errors.ConfigError(f'steps={steps} are none.')
+    errors.require_positive('steps', steps)
+    errors.require_integer('seed', seed, 0, 2**32 - 1)
     if not seconds > 0:
         raise errors.ConfigError(
             f'seconds must be positive, got {seconds}. Leave it out for '

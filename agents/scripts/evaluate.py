@@ -38,10 +38,6 @@ from agents.tools.runs import files
 STDOUT = '-'
 
 
-# How many scores can be kept.
-MOST_EPISODES = 10**7
-
-
 @dataclasses.dataclass(frozen=True, repr=False)
 class Evaluation:
     """Scores of episodes that a policy has played.
@@ -219,12 +215,8 @@ def evaluate(
     """
     # Environments may change the working directory.
     given, logdir = logdir, pathlib.Path(logdir).absolute()
-    errors.require_positive('num_episodes', num_episodes)
-    if num_episodes > MOST_EPISODES:
-        raise errors.ConfigError(
-            f'num_episodes={num_episodes:,} are more than can be kept, at most '
-            f'{MOST_EPISODES:,}.'
-        )
+    most = playing.MOST_EPISODES
+    errors.require_integer('num_episodes', num_episodes, 1, most)
     shown = tuple(changes)
     if seed is not None:
         changes = [*changes, f'seed={seed}']

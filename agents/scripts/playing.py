@@ -24,6 +24,9 @@ from agents.tools.attr_dict import AttrDict
 MOST_AGENTS = 16
 MOST_NATIVE_AGENTS = 1024
 
+# How many episodes can be kept.
+MOST_EPISODES = 10**7
+
 # Settings that environments are played with, which may be replaced.
 PLAYED = (
     'env',

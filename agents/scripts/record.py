@@ -64,7 +64,8 @@ def record(
     """
     # Environments may change the working directory.
     logdir, file = pathlib.Path(logdir).absolute(), files.place(outfile)
-    errors.require_positive('num_episodes', num_episodes)
+    most = playing.MOST_EPISODES
+    errors.require_integer('num_episodes', num_episodes, 1, most)
     config = config_file.restore_config(config, logdir, changes)
     changed = overrides.apply(config, changes)
     num_agents = min(num_episodes, playing.MOST_AGENTS)

@@ -229,7 +229,8 @@ def test_what_had_better_be_normalized_is_told(run, file):
         (['--env={file}:make_many'], 'is a vector of'),
         (['--env={file}:make'], "There is no function 'make' in"),
         (['--env=nowhere.py:make'], "There is no file 'nowhere.py'"),
-        (['--env=CartPole-v1', '--steps=0'], 'steps=0 are none'),
+        (['--env=CartPole-v1', '--steps=0'], 'steps must be at least 1, got'),
+        (['--env=CartPole-v1', '--seed=-1'], 'seed must be an integer from 0'),
         (['--env=CartPole-v1', '--seconds=0'], 'seconds must be positive'),
         (['--env=CartPole-v1', '--set=sed=1'], "did you mean 'seed'"),
         (['--config=cartpol'], "did you mean 'cartpole'"),
@@ -343,3 +344,22 @@ def test_native_environment(capsys):
     assert said['seed'] == 'gives the same again for 320 steps, to the last bit'
     assert said['contract'] == 'nothing wrong'
     assert said['train'] == 'agents train --env=native:CartPole-v1'
+
+
+class Cells(gym.Env):
+    """Observes which of too many cells it is in."""
+
+    observation_space = gym.spaces.Discrete(10**7)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return action, 0.0, False, False, {}
+
+
+def test_observations_too_large_for_networks_are_told():
+    (breach,) = check.check(Cells, steps=20).breaches
+    assert breach.ends and 'at most 262,144 numbers' in breach.text

@@ -89,6 +89,8 @@ def test_other_spaces_are_refused(command, run, config, tmp_path):
         changes = [f'env_kwargs={{{changed}}}']
         with pytest.raises(errors.ConfigError, match=message):
             play(config=config, changes=changes, **here)
+    with pytest.raises(errors.UserError, match='nope'):
+        play(config=config, changes=['nope=1'], **here)
     assert not {path.suffix for path in tmp_path.iterdir()} - {'.png'}
 
 

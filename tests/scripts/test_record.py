@@ -125,7 +125,7 @@ def stored_rewards(file):
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (['--num_episodes=0'], 'num_episodes must be at least 1, got 0'),
+        (['--num_episodes=0'], 'from 1 to 10,000,000, got 0'),
         (['--checkpoint=5'], 'checkpoint'),
         (['--outfile=/nowhere/demos.npz'], 'There is no directory /nowhere'),
     ],
