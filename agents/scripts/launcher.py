@@ -88,8 +88,9 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
     if code and told and not (code == 1 and heard.failed):
         # The code is of whichever rank or launcher the signal reached first.
         if not heard.explained:
-            name = signal.Signals(told[0]).name
-            print(f'\n{name}: All ranks have been ended.', file=sys.stderr)
+            first = f'\n{signal.Signals(told[0]).name}: Ended at the start.'
+            text = first if len(told) == 1 else ' Ended at once.'
+            print(text, file=sys.stderr)
         return 128 + told[0]
     if code and not told:
         _explain(code, heard)

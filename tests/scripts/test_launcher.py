@@ -154,7 +154,7 @@ def test_signal_at_the_start_is_repeated_and_is_the_status(
     assert launcher.run(2, 'nothing', []) == 128 + number
     thread.join()
     name = signal.Signals(number).name
-    assert capfd.readouterr() == ('', f'\n{name}: All ranks have been ended.\n')
+    assert capfd.readouterr() == ('', f'\n{name}: Ended at the start.\n')
 
 
 def test_missing_launcher_is_named(monkeypatch, tmp_path):
