@@ -1,6 +1,7 @@
-"""The operating systems that the package runs on."""
+"""The operating systems that the package runs on, and how commands start."""
 
 import os
+import signal
 
 
 def require_supported() -> None:
@@ -16,3 +17,12 @@ def require_supported() -> None:
             '--install`, and install and start agents in its terminal. '
             'Policies that were exported run anywhere.'
         )
+
+
+def end_silently() -> None:
+    """Let Ctrl-C end this process without a traceback while it imports.
+
+    To be called by commands before they import anything else.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)

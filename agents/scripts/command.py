@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import agents
+from agents import systems
 from agents.scripts import options
 from agents.tools import errors
 
@@ -46,6 +47,7 @@ EXIT_CODES = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
+    systems.end_silently()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     parser = options.Parser(
         prog='agents',
@@ -70,7 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.command not in modules:
         near = errors.nearest(given.command, modules)
         parser.error(f'there is no command {given.command!r}{near}')
-    _end_silently()
     module = importlib.import_module(f'agents.scripts.{modules[given.command]}')
     return module.main(arguments[1:])
 
@@ -81,13 +82,6 @@ def run() -> int:
     from agents.scripts import interrupts
 
     return interrupts.limit_exit(code)
-
-
-def _end_silently() -> None:
-    """Let Ctrl-C end this process silently while it imports what it needs."""
-    from agents.scripts import interrupts
-
-    interrupts.end_silently()
 
 
 def _list_commands() -> str:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if __name__ == '__main__':  # Before what takes long to import.
-    from agents.scripts import interrupts
+    from agents import systems
 
-    interrupts.end_silently()
+    systems.end_silently()
 
 import agents
 from agents.scripts import (

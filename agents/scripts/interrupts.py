@@ -42,15 +42,6 @@ END = b'\0'
 _ACTIVE: list['Interrupts'] = []
 
 
-def end_silently() -> None:
-    """Let Ctrl-C end this process without a traceback, as long as it starts.
-
-    To be called by commands before they import what takes long.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Interrupts:
     """A context in which a signal stops what is going on, and a second exits.
 

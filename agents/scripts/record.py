@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 if __name__ == '__main__':  # Before what takes long to import.
-    from agents.scripts import interrupts
+    from agents import systems
 
-    interrupts.end_silently()
+    systems.end_silently()
 
 import numpy as np
 

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 
 if __name__ == '__main__':  # Before what takes long to import.
-    from agents.scripts import interrupts
+    from agents import systems
 
-    interrupts.end_silently()
+    systems.end_silently()
 
 from agents.scripts import (
     chosen_run,

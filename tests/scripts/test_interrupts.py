@@ -217,9 +217,10 @@ def test_signal_that_nohup_ignores_stays_ignored(start):
 
 # As a command does while it imports.
 IMPORTING = """
-import time
-from agents.scripts import interrupts
-interrupts.end_silently()
+import sys, time
+from agents import systems
+systems.end_silently()
+assert 'subprocess' not in sys.modules  # Nor other modules that take long.
 print('ready', flush=True)
 time.sleep(60)
 """
