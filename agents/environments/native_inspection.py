@@ -184,9 +184,10 @@ class _Inspection:
                 for complaint in complaints.after_step(
                     (row, value, *ended, {})
                 ):
-                    self._breaches.note(
-                        complaint.kind, complaint.text, complaint.ends
-                    )
+                    # Of its own kind, as settings that help others are not
+                    # for native environments.
+                    kind = f'native {complaint.kind}'
+                    self._breaches.note(kind, complaint.text, complaint.ends)
                 report.reward.add(value)
                 scores[agent] += value
                 for leaf, seen in zip(
