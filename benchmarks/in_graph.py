@@ -53,20 +53,22 @@ def measure(agents: int) -> dict[str, float]:
     phases = plan.make(settings, native=True)
     envs = utility.define_native_batch_envs(settings)
     graph = utility.define_simulation_graph(
-        envs[0], envs[1], settings, phases.updates
+        envs[0], envs[1], settings, phases.rollouts_at_once is not None
     )
     graph.restart()
+    until_evaluation = settings.eval_every // phases.rollout
+    count = min(phases.rollouts_at_once or 1, until_evaluation)
     started = time.perf_counter()
-    graph.train()
+    graph.train(count)
     compiled = time.perf_counter() - started
     best = 0.0
     for _ in range(REPEATS):
         calls, started = 0, time.perf_counter()
         while time.perf_counter() - started < SECONDS:
-            graph.train()
+            graph.train(count)
             calls += 1
         seconds = time.perf_counter() - started
-        best = max(best, calls * phases.call / seconds)
+        best = max(best, calls * count * phases.rollout / seconds)
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {'rate': best, 'compile': compiled, 'bytes': peak}
 

@@ -21,7 +21,7 @@ class NativeBatchEnv(tf.Module):
     Args:
         env: The environment, of which there is one object for all agents.
         num_agents: Number of agents.
-        max_length: Steps after which an episode is cut off.
+        max_length: Steps after which an episode is truncated, or None.
         seed: Seed of the run.
         purpose: What the batch is for, so that two of them differ.
         ranks: Those that step one each, which differ for the same reason.
@@ -40,7 +40,7 @@ class NativeBatchEnv(tf.Module):
         self,
         env: NativeEnv,
         num_agents: int,
-        max_length: int,
+        max_length: int | None,
         seed: int = 0,
         purpose: str = 'train',
         ranks: Communicator = ALONE,
@@ -50,7 +50,7 @@ class NativeBatchEnv(tf.Module):
         self._ranks = ranks
         self._env = env
         self._num_agents = num_agents
-        self._max_length = max_length
+        self._max_length = max_length or tf.int32.max
         self._seed = tf.Variable(
             random.seed_of(seed, ranks.rank), trainable=False
         )

@@ -21,8 +21,8 @@ class NativeEnv:
     Attributes:
         observation_space: Space of the observations.
         action_space: Space of the actions.
-        max_length: Steps after which an episode is cut off, if the
-            configuration does not say so earlier, or None.
+        max_length: Steps after which an episode is truncated, if the
+            setting `max_length` is not lower, or None.
         twin: Name of the same environment in Gymnasium, which draws it, if
             there is one whose `state` can be set.
     """

@@ -60,6 +60,10 @@ TRAIN = 'agents train'
 # Numbers beyond this had better be normalized.
 LARGE = 10.0
 
+NEVER_TRUNCATED = (
+    'the environment has no time limit; max_length=<steps> truncates episodes'
+)
+
 # What to do about breaches that do not tell by themselves.
 REMEDIES = {
     'bounds': "Correct the space, or clip them by observ_bounds='clip'.",
@@ -176,7 +180,7 @@ def check_config(
     make = env_setup.constructor(
         config.copy(observ_bounds='ignore'), limited=False
     )
-    limit = env_setup.limit(config)
+    limit = env_setup.limit(config) or env_setup.ENDLESS
     if env_setup.is_native(config):
         inspect = _inspect_native
         make = functools.partial(env_setup.native, config)
@@ -383,9 +387,10 @@ def _describe_episodes(report: Report, config: AttrDict) -> str:
     by = 'max_length' if limit == config.max_length else 'as registered'
     if report.limit and limit != config.max_length:
         by = f'max_length of {env_setup.name_of(config.env)}'
-    cut = f'truncated at {limit:,} steps ({by})'
+    cut = f'truncated at {limit:,} steps ({by})' if limit else ''
     if not report.lengths:
-        return f'none ended so far; those of a training are {cut}'
+        ends = f'those of a training are {cut}' if limit else NEVER_TRUNCATED
+        return f'none ended so far; {ends}'
     ends = {
         'terminated': report.terminated,
         'truncated by itself': report.truncated,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.scripts import configs
+from agents.scripts.settings import use_whole_numbers
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
@@ -93,7 +94,7 @@ def _call(function: Callable[[], AttrDict], file: str) -> AttrDict:
             f'{file} returned {config!r} where settings were expected, such as '
             'those from agents.configs.ppo().'
         )
-    return config
+    return use_whole_numbers(config)
 
 
 def _blame(path: pathlib.Path, error: Exception) -> errors.ConfigError:

@@ -64,6 +64,9 @@ NO_COUNT = (
 # What tells Gymnasium to truncate no episode.
 NO_LIMIT = -1
 
+# Length at which evaluation truncates an episode that has no other limit.
+ENDLESS = 100_000
+
 # File descriptors that the rest of the program needs.
 OTHER_DESCRIPTORS = 100
 
@@ -85,7 +88,7 @@ def constructor(
         limited: Whether its episodes are truncated, see `limit`.
     """
     kwargs = dict(config.env_kwargs)
-    max_length = config.max_length if limited else None
+    max_length = limit(config) if limited else None
     if is_native(config):
         return functools.partial(_make, _as_gym(config), {}, max_length)
     if render_mode:
@@ -106,12 +109,20 @@ def _wrap(
     return wrapper(make())
 
 
-def limit(config: AttrDict) -> int:
-    """The length at which episodes are truncated, if they have not ended."""
-    if isinstance(config.env, str) and not is_native(config):
-        registered = find_spec(config.env).max_episode_steps
-        return min(config.max_length, registered or config.max_length)
-    return config.max_length
+def limit(config: AttrDict) -> int | None:
+    """Return the length at which episodes are truncated, None if unknown."""
+    limits = [config.max_length]
+    if is_native(config):
+        limits.append(native(config).max_length)
+    elif isinstance(config.env, str) and not config.env.startswith(ENVPOOL):
+        spec = find_spec(config.env.removeprefix(VECTOR))
+        limits.append(spec.max_episode_steps)
+    return lowest(*limits)
+
+
+def lowest(*limits: int | None) -> int | None:
+    """Return the lowest of some limits, of which None is none."""
+    return min((limit for limit in limits if limit), default=None)
 
 
 def is_native(config: AttrDict) -> bool:
@@ -359,9 +370,7 @@ def _make_limited(
         creator = registration.load_env_creator(creator)
     if creator is not None:
         require_arguments(creator, env.id, {**env.kwargs, **kwargs})
-    length = NO_LIMIT
-    if max_length is not None:
-        length = min(max_length, env.max_episode_steps or max_length)
+    length = max_length or NO_LIMIT
     return gym.make(env, length, disable_env_checker=True, **kwargs)
 
 

@@ -30,88 +30,51 @@ class Plan:
 
     Attributes:
         rollout: Steps between two updates.
-        updates: How many updates a call of the training operation comprises as
-            one program, or None if it is not one program, see
+        rollouts_at_once: How many rollouts a call of the training operation may
+            comprise as one program, or None if it is not one program, see
             `agents.tools.graph.simulation.training`.
-        train: Steps of a training phase, a multiple of the rollout.
-        evaluation: Steps of an evaluation, as many as it may take.
-        cycles: How often training and evaluation take turns.
+        steps: Training steps in total: those asked for, rounded up to whole
+            rollouts.
+        eval_every: Steps between two evaluations.
     """
 
     rollout: int
-    updates: int | None
-    train: int
-    evaluation: int
-    cycles: int
-
-    @property
-    def call(self) -> int:
-        """Steps of a call of the training operation."""
-        return self.rollout * (self.updates or 1)
-
-    @property
-    def steps(self) -> int:
-        """Training steps in total."""
-        return self.cycles * self.train
-
-    @property
-    def last_step(self) -> int:
-        """Steps in total, those of evaluation included."""
-        return self.cycles * (self.train + self.evaluation)
+    rollouts_at_once: int | None
+    steps: int
+    eval_every: int
 
 
-def make(config: AttrDict, native: bool = False, begun: int = 0) -> Plan:
-    """Divide the steps of a configuration into phases.
-
-    The number of evaluations and the number of updates between them are
-    rounded, so that the steps in total are near those asked for.
+def make(config: AttrDict, native: bool = False) -> Plan:
+    """Compute the numbers of a configuration.
 
     Args:
         config: Settings.
         native: Whether the environments are native, so that a program
             can comprise several updates.
-        begun: The training step that a run goes on from. Where sizes have
-            changed it may lie within a training phase, of which the rest is
-            divided into calls as well.
     """
     rollout = config.num_agents * config.update_every
-    updates = max(1, round(config.steps / rollout))
-    cycles = max(1, round(updates * rollout / max(config.eval_every, rollout)))
-    updates = max(1, round(updates / cycles))
-    together = None
+    at_once = None
     if native and rollout <= ONE_PROGRAM_STEPS:
-        behind = math.ceil(begun % (rollout * updates) / rollout)
-        together = _updates_together(rollout, math.gcd(updates, behind))
+        at_once = CALL_STEPS // rollout
     return Plan(
         rollout=rollout,
-        updates=together,
-        train=rollout * updates,
-        evaluation=config.eval_episodes * config.max_length,
-        cycles=cycles,
-    )
-
-
-def _updates_together(rollout: int, updates: int) -> int:
-    """Find how many updates a call comprises: a divisor of their number.
-
-    It is the largest with which the call does not take long.
-    """
-    most = max(1, CALL_STEPS // rollout)
-    return max(
-        n for n in range(1, updates + 1) if n <= most and not updates % n
+        rollouts_at_once=at_once,
+        steps=math.ceil(config.steps / rollout) * rollout,
+        eval_every=config.eval_every,
     )
 
 
 def describe(config: AttrDict, plan: Plan, ranks: int = 1) -> str:
-    """Say in a line what a training consists of."""
+    """Describe in a line what a training consists of."""
     updates = plan.steps // plan.rollout
     agents = f'{config.num_agents} agents'
     if ranks > 1:
         agents = f'{ranks} ranks × {config.num_agents // ranks} agents'
+    every = min(max(plan.eval_every, plan.rollout), plan.steps)
     return (
         f'{agents} × {config.update_every} steps → update of '
         f'{plan.rollout:,} rows; {updates:,} updates = {plan.steps:,} steps; '
-        f'evaluation of {config.eval_episodes} episodes every {plan.train:,}'
+        f'evaluation of {config.eval_episodes} episodes every {every:,}'
     )
 
 

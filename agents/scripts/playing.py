@@ -70,6 +70,8 @@ def opened(
     utility.require_checkpoint(logdir)
     if env_setup.is_native(changed):
         env_setup.require(changed)
+    if env_setup.limit(changed) is None:
+        changed = changed.copy(max_length=env_setup.ENDLESS)
     if env_setup.is_native(changed) and not render_mode:
         batch_env = utility.define_native_steps(changed, num_agents)
     else:

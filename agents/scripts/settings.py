@@ -83,9 +83,10 @@ ENVIRONMENTS = Group(
             'Keyword arguments that the environment is made with',
         ),
         'max_length': Setting(
-            1000,
-            kinds.AGENT_STEPS,
-            'Longest episode; the environment may end it earlier',
+            None,
+            kinds.AGENT_STEPS_OR_NONE,
+            'Steps after which an episode is truncated; None is the limit of '
+            'the environment, if it has one',
             AGENT_STEPS,
         ),
         'observ_bounds': Setting(
@@ -141,7 +142,8 @@ SCHEDULE = Group(
         'steps': Setting(
             1_000_000,
             kinds.COUNT,
-            'Length of the training, without evaluation',
+            'Length of the training, without evaluation; rounded up to whole '
+            'rollouts',
             ALL_STEPS,
         ),
         'begin_from': Setting(
@@ -159,7 +161,8 @@ SCHEDULE = Group(
         'eval_every': Setting(
             50_000,
             kinds.COUNT,
-            'Length of the training between two evaluations',
+            'Length of the training between two evaluations; the last is at '
+            'its end',
             ALL_STEPS,
         ),
         'eval_episodes': Setting(
@@ -670,7 +673,17 @@ def define_config(algorithm: str, /, **changes: Any) -> AttrDict:
 
     Settings that the algorithm does not have are refused.
     """
-    return find_defaults(algorithm).copy(**changes)
+    return use_whole_numbers(find_defaults(algorithm).copy(**changes))
+
+
+def use_whole_numbers(config: AttrDict) -> AttrDict:
+    """Return the config with an int where a count was written as 1e6."""
+    counts = {
+        key: SETTINGS[key].kind.convert(value)
+        for key, value in config.items()
+        if key in SETTINGS and SETTINGS[key].kind.type is int
+    }
+    return config.copy(**counts)
 
 
 # Kinds and meanings of all settings by name. Some defaults are others with some

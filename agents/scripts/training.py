@@ -34,6 +34,7 @@ from agents.scripts import (
     utility,
     vectors,
 )
+from agents.scripts.settings import use_whole_numbers
 from agents.scripts.status import Status
 from agents.tools import errors, world
 from agents.tools.attr_dict import AttrDict
@@ -92,10 +93,10 @@ def train(
     ranks = world.connect()
     if begin_from is not None:
         config = config.copy(begin_from=str(begin_from))
+    config = use_whole_numbers(config)
     require_valid(config, ranks.size)
     began = time.perf_counter() if began is None else began
-    begun = ranks.share(utility.last_checkpoint(logdir) or 0)
-    phases = plan.make(config, env_setup.is_native(config), begun)
+    phases = plan.make(config, env_setup.is_native(config))
     signals = signals or interrupts.Interrupts(ranks=ranks)
     shown = say if say and ranks.is_first else console.silent()
     status = Status(shown, signals, phases)
@@ -227,7 +228,7 @@ def _train(
         # So that a schedule ends when the training does.
         planned = mine.copy(steps=phases.steps)
         graph = utility.define_simulation_graph(
-            envs[0], envs[1], planned, phases.updates, ranks
+            *envs, planned, phases.rollouts_at_once is not None, ranks
         )
 
         def keep() -> None:
@@ -254,7 +255,7 @@ def _train(
             utility.require_same_spaces(envs[0], source.directory, otherwise)
         if config.begin_from is not None and not session:
             beginning.take(source, graph, config, ranks, status.say)
-        if int(loop.step) >= phases.last_step:
+        if loop.is_complete():
             status.complete(loop.clock())
             _tell_best(saver, status)
             return
@@ -344,7 +345,10 @@ def _restore(
     if saver.best:
         status.best = saver.best.score
     if restored is not None:
-        _find_place(loop, restored, status.phases)
+        if restored != loop.clock():  # An older version counted otherwise.
+            loop.set_clock(restored)
+        # Sizes may have changed; schedules follow the training steps.
+        graph.count_on(-(-restored // status.phases.rollout))
     if restored is not None and saver.anew:
         _begin_anew(graph, loop, saver.anew, config, status)
     return saver
@@ -389,10 +393,9 @@ def _begin_anew(
             f'was saved with {key}={count}, and goes on with {config[key]}; '
             'their episodes begin anew',
         )
-    if 'num_agents' in before:
-        graph.count_on(loop.clock() // status.phases.rollout)
-        if graph.batch_envs['train'].native:  # Others always begin anew.
-            graph.restart()
+    # Others than native environments always begin anew.
+    if 'num_agents' in before and graph.batch_envs['train'].native:
+        graph.restart()
 
 
 def _run(
@@ -418,7 +421,7 @@ def _run(
     failure: BaseException | None = None
     alone = ranks.size == 1
     try:
-        for score in loop.run(saver, status.phases.last_step):
+        for score in loop.run(saver):
             status.report(score.report)
             if called.failure is not None:
                 raise called.failure
@@ -469,12 +472,16 @@ def _define_loop(
     called: calling.Calling,
 ) -> 'Loop':
     """Make the loop; `keep` is called when something has been done."""
+    from agents.tools.runs.loop import Evaluation, Loop, Training
 
     means = info_means.InfoMeans(
         config.log_info, graph.batch_envs, status.say, ranks
     )
 
+    warn_of_length = _LengthWarning(graph, config, status)
+
     def counts(phase: str) -> dict[str, float]:
+        warn_of_length(phase)
         numbers = means.take(phase)
         if restarts.budget:
             numbers['restarts'] = sum(ranks.gather(restarts.count))
@@ -485,7 +492,22 @@ def _define_loop(
         keep()
 
     phases = status.phases
-    loop = tools.Loop(
+    return Loop(
+        Training(
+            _follow(graph.train, keep),
+            phases.rollout,
+            phases.steps,
+            phases.rollouts_at_once or 1,
+            summarize_every=max(1, phases.eval_every // 2),
+            summary=graph.algo.summary,
+            counts=functools.partial(counts, 'train'),
+        ),
+        Evaluation(
+            _follow(graph.eval, keep_alike),
+            phases.eval_every,
+            config.checkpoint_every,
+            counts=functools.partial(counts, 'eval'),
+        ),
         progress=status.progress,
         during=status.during,
         began=began,
@@ -493,51 +515,42 @@ def _define_loop(
         decide=ranks.share,
         complete=called.complete,
     )
-    loop.add_phase(
-        'train',
-        _follow(graph.train, keep),
-        batch_size=phases.call,
-        steps=phases.train,
-        report_every=phases.train,
-        log_every=max(phases.call, phases.train // 2),
-        summary=graph.algo.summary,
-        counts=functools.partial(counts, 'train'),
-    )
-    loop.add_phase(
-        'eval',
-        _follow(graph.eval, keep_alike),
-        batch_size=phases.evaluation,
-        steps=phases.evaluation,
-        report_every=phases.evaluation,
-        checkpoint_every=config.checkpoint_every * phases.evaluation,
-        counts=functools.partial(counts, 'eval'),
-    )
-    return loop
+
+
+class _LengthWarning:
+    """Warns once of an episode that does not end, where it has no limit."""
+
+    def __init__(
+        self,
+        graph: utility.SimulationGraph,
+        config: AttrDict,
+        status: Status,
+    ):
+        self._graph, self._status = graph, status
+        self._is_due = env_setup.limit(config) is None
+
+    def __call__(self, phase: str) -> None:
+        if not self._is_due:
+            return
+        if self._graph.longest_episode() < env_setup.ENDLESS:
+            return
+        self._is_due = False
+        ends = 'goes on' if phase == 'train' else 'was stopped by evaluation'
+        self._status.say(
+            'max_length',
+            f'an episode has lasted {env_setup.ENDLESS:,} steps and {ends}; '
+            'set max_length to truncate episodes',
+        )
 
 
 def _follow(
-    operation: Callable[[], Any], action: Callable[[], None]
-) -> Callable[[], Any]:
+    operation: Callable[..., Any], action: Callable[[], None]
+) -> Callable[..., Any]:
     """Make an operation that an action follows."""
 
-    def operate() -> Any:
-        results = operation()
+    def operate(*args: Any) -> Any:
+        results = operation(*args)
         action()
         return results
 
     return operate
-
-
-def _find_place(loop: 'Loop', restored: int, phases: plan.Plan) -> None:
-    """Keep the training step where the phases have changed their sizes.
-
-    The step over all phases then is another: where a rollout begins, which is
-    the next multiple of its size, or an evaluation.
-    """
-    cycle = phases.train + phases.evaluation
-    position = int(loop.step) % cycle
-    begins = position <= phases.train and not position % phases.rollout
-    if not begins or loop.clock() != restored:
-        cycles, within = divmod(restored, phases.train)
-        within += -within % phases.rollout
-        loop.step.assign(cycles * cycle + within)

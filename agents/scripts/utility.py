@@ -1,6 +1,7 @@
 """What the scripts share: from a configuration to a graph and to files."""
 
 import contextlib
+import functools
 import numbers
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,7 +81,7 @@ def define_native_batch_envs(
 
     env = env_setup.native(config)
     use_threads(config, env.observation_space, ranks)
-    speaking, limit = mpi.define(ranks), _native_limit(env, config)
+    speaking, limit = mpi.define(ranks), env_setup.limit(config)
     return [
         NativeBatchEnv(env, count, limit, config.seed, purpose, speaking)
         for purpose, count in (
@@ -96,22 +97,17 @@ def define_native_steps(config: AttrDict, num_agents: int) -> Any:
     from agents.environments.native_steps import NativeSteps
 
     env = env_setup.native(config)
-    limit = _native_limit(env, config)
+    limit = env_setup.limit(config)
     return NativeSteps(
         NativeBatchEnv(env, num_agents, limit, config.seed, 'play')
     )
-
-
-def _native_limit(env: Any, config: AttrDict) -> int:
-    """The length at which episodes are cut off."""
-    return min(config.max_length, env.max_length or config.max_length)
 
 
 def define_simulation_graph(
     batch_env: Any,
     eval_env: Any,
     config: AttrDict,
-    updates: int | None = None,
+    one_program: bool = False,
     ranks: world.World = world.ALONE,
 ) -> 'SimulationGraph':
     """Build the algorithm of a configuration and what its phases need.
@@ -120,7 +116,7 @@ def define_simulation_graph(
         batch_env: Environments to train in, see `InGraphBatchEnv`.
         eval_env: Environments to evaluate in.
         config: Settings of this rank.
-        updates: How many updates make one program with their rollouts, see
+        one_program: Whether rollouts and updates are one program, see
             `agents.tools.graph.simulation.training`.
         ranks: Those that learn together.
     """
@@ -130,7 +126,7 @@ def define_simulation_graph(
     from agents.tools.graph.devices import SECOND_DEVICE
 
     alone = ranks.size == 1
-    device = SECOND_DEVICE if updates is None and alone else None
+    device = SECOND_DEVICE if alone and not one_program else None
     spaces = batch_env.observation_space, batch_env.action_space
     made = networks.define(*spaces, config, device)
     device = device if made.are_apart else None
@@ -143,7 +139,9 @@ def define_simulation_graph(
         stacks_frames=_stacks_frames(batch_env, config),
     )
     algo = algorithms.define(made, task)
-    return SimulationGraph(algo, batch_env, eval_env, config, updates, ranks)
+    return SimulationGraph(
+        algo, batch_env, eval_env, config, one_program, ranks
+    )
 
 
 def _stacks_frames(batch_env: Any, config: AttrDict) -> bool:
@@ -180,7 +178,7 @@ class SimulationGraph:
         batch_env: Environments to train in.
         eval_env: Environments to evaluate in.
         config: Settings.
-        updates: How many updates make one program with their rollouts.
+        one_program: Whether rollouts and updates are one program.
         ranks: Those that learn together.
     """
 
@@ -190,7 +188,7 @@ class SimulationGraph:
         batch_env: Any,
         eval_env: Any,
         config: AttrDict,
-        updates: int | None,
+        one_program: bool = False,
         ranks: world.World = world.ALONE,
     ):
         from agents.algorithms.actor import Actor
@@ -207,18 +205,18 @@ class SimulationGraph:
         self.batch_envs = {'train': batch_env, 'eval': eval_env}
         self._scores = EpisodeScores(len(batch_env), speaking)
         self._train = simulation.training(
-            batch_env, algo, self._scores, config.update_every, updates
+            batch_env, algo, self._scores, config.update_every, one_program
         )
         actor = Actor(algo.policy, len(eval_env))
         eval_scores = EpisodeScores(len(eval_env), speaking)
+        self._every_scores = self._scores, eval_scores
+        longest = env_setup.limit(config) or env_setup.ENDLESS
 
         whole = simulation.can_compile(eval_env, actor)
 
         @tf.function(autograph=False, jit_compile=whole)
         def evaluate() -> dict[str, tf.Tensor]:
-            simulation.evaluation(
-                eval_env, actor, eval_scores, config.max_length
-            )
+            simulation.evaluation(eval_env, actor, eval_scores, longest)
             if eval_env.native:
                 eval_env.meet()
             return eval_scores.clear()
@@ -228,10 +226,14 @@ class SimulationGraph:
         self.of_agents = self._list_of_agents()
         self.agent_axes = self._name_agent_axes()
 
-    def train(self) -> dict[str, float]:
-        """Collect rollouts and learn from them; returns means for the log."""
+    def train(self, rollouts: int = 1) -> dict[str, float]:
+        """Collect rollouts and learn from each; returns means for the log."""
         before = self._ranks.seconds
-        numbers = self._call(self._train, self._batch_env, self.algo.failure)
+        numbers = self._call(
+            functools.partial(self._train, rollouts),
+            self._batch_env,
+            self.algo.failure,
+        )
         if self._ranks.size > 1:
             numbers['rank_seconds'] = self._ranks.seconds - before
         return numbers
@@ -251,6 +253,12 @@ class SimulationGraph:
             if name.startswith(self._alike)
             and not any(variable is part for part in parts)
         ]
+
+    def longest_episode(self) -> int:
+        """Return the steps of the longest episode that has not ended."""
+        return max(
+            int(scores.length.numpy().max()) for scores in self._every_scores
+        )
 
     def restart(self) -> None:
         """Begin all episodes of the training anew."""

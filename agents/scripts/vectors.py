@@ -168,7 +168,7 @@ def _call(
 
 
 def _make_envpool(
-    name: str, max_length: int, kwargs: dict, count: int, seed: int
+    name: str, max_length: int | None, kwargs: dict, count: int, seed: int
 ) -> gym.vector.VectorEnv:
     from agents.tools.envs.env_pool import EnvPoolVector
 
@@ -180,7 +180,7 @@ def _make_envpool(
 def _make_registered(
     spec: gym.envs.registration.EnvSpec,
     kwargs: dict,
-    max_length: int,
+    max_length: int | None,
     render_mode: str | None,
     action_masks: bool,
     count: int,
@@ -195,9 +195,9 @@ def _make_registered(
         kwargs = _complete(spec, kwargs, max_length, render_mode)
     else:
         env_setup.prepare_single(spec)
-        limit = min(max_length, spec.max_episode_steps or max_length)
+        limit = env_setup.lowest(max_length, spec.max_episode_steps)
         kwargs = {
-            'max_episode_steps': limit,
+            'max_episode_steps': limit or env_setup.NO_LIMIT,
             'disable_env_checker': True,
             **({'render_mode': render_mode} if render_mode else {}),
             **kwargs,
@@ -225,7 +225,7 @@ def _make_registered(
 def _complete(
     spec: gym.envs.registration.EnvSpec,
     kwargs: dict,
-    max_length: int,
+    max_length: int | None,
     render_mode: str | None,
 ) -> dict:
     """Add what a vector takes of what is to be: the limit among others."""
@@ -233,16 +233,16 @@ def _complete(
     if isinstance(point, str):
         point = gym.envs.registration.load_env_creator(point)
     given = {**spec.kwargs, **kwargs}
-    frames = max_length * given.get('frameskip', FRAMES)
+    frames = max_length and max_length * given.get('frameskip', FRAMES)
     limits = {
         'max_episode_steps': (max_length, spec.max_episode_steps),
         'max_num_frames_per_episode': (frames, None),
     }
-    found: dict[str, Any] = {
-        key: min(limit for limit in (*wanted, given.get(key)) if limit)
-        for key, wanted in limits.items()
-        if _takes(point, key)
-    }
+    found: dict[str, Any] = {}
+    for key, wanted in limits.items():
+        limit = env_setup.lowest(*wanted, given.get(key))
+        if limit and _takes(point, key):
+            found[key] = limit
     defaults = {**DEFAULTS, 'render_mode': render_mode}
     for key, value in defaults.items():
         if value is not None and _takes(point, key):

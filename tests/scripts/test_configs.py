@@ -38,11 +38,10 @@ def test_environment_of_config_exists(config):
 
 def test_plan_of_config_is_what_it_asks_for(config):
     phases = plan.make(config)
-    assert phases.steps == pytest.approx(config.steps, rel=0.1)
-    assert phases.train == pytest.approx(config.eval_every, rel=0.35)
+    assert 0 <= phases.steps - config.steps < phases.rollout
     # Several updates between evaluations, and several evaluations.
-    assert phases.train >= 2 * phases.rollout
-    assert phases.cycles >= 2
+    assert phases.eval_every >= 2 * phases.rollout
+    assert phases.steps >= 2 * phases.eval_every
 
 
 def test_episodes_of_config_are_no_longer_than_the_environment_allows(config):

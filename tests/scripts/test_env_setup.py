@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from agents import tools
-from agents.scripts import configs, env_setup
+from agents.scripts import configs, env_setup, vectors
 from agents.scripts.settings import SETTINGS
 from agents.tools import errors
 from agents.tools.envs import launch
@@ -397,6 +397,34 @@ def test_episode_is_cut_off_after_max_length(start, counter, kind):
     assert not any(terminated[0] for terminated, _ in outcomes)
     cut = [bool(truncated[0]) for _, truncated in outcomes]
     assert cut == [False, False, True] * 2
+
+
+@pytest.mark.parametrize(
+    'registered, max_length, limit',
+    [(1600, None, 1600), (1600, 50, 50), (7, 50, 7), (None, None, None)],
+)
+def test_limit_is_that_of_the_environment_unless_max_length_is_lower(
+    monkeypatch, registered, max_length, limit
+):
+    name = 'OfSomeSteps-v0'
+    monkeypatch.setattr(gym.envs.registration, 'registry', {})
+    point = 'gymnasium.envs.classic_control:PendulumEnv'
+    gym.register(name, point, max_episode_steps=registered)
+    found = config(env=name, max_length=max_length)
+    assert env_setup.limit(found) == limit
+    made = env_setup.constructor(found)()
+    assert made.spec.max_episode_steps == limit
+    vector = vectors.start(config(**{**found, 'env': f'vector:{name}'}), 1, [0])
+    assert vector.env.envs[0].spec.max_episode_steps == limit
+    vector.close()
+
+
+@pytest.mark.parametrize(
+    'max_length, limit', [(None, 200), (300, 200), (50, 50)]
+)
+def test_limit_of_a_native_environment(max_length, limit):
+    found = config(env='native:Pendulum-v1', max_length=max_length)
+    assert env_setup.limit(found) == limit
 
 
 def test_environments_of_mujoco_are_quiet(start, tmp_path, monkeypatch, capfd):

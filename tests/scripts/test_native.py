@@ -69,6 +69,15 @@ def test_half_a_run_and_the_other_half_are_the_whole(whole, tmp_path):
     assert_same(last_checkpoint(tmp_path), whole)
 
 
+def test_how_often_it_is_evaluated_changes_no_weight(whole, tmp_path):
+    train(config(eval_every=100), tmp_path).run()
+    step, found = last_checkpoint(tmp_path)
+    assert step == whole[0] == STEPS
+    for name, value in whole[1].items():
+        if not name.startswith('eval_env'):
+            np.testing.assert_array_equal(found[name], value, name)
+
+
 def write_demonstrations(file):
     """Some steps of CartPole, of which the last ends an episode."""
     ends = np.arange(20) == 19
@@ -177,7 +186,7 @@ def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
 def test_native_run_is_traced_once_and_learns(monkeypatch):
     small = config()
     envs = utility.define_native_batch_envs(small)
-    graph = utility.define_simulation_graph(*envs, small, updates=2)
+    graph = utility.define_simulation_graph(*envs, small, one_program=True)
     graph.restart()
     traced = []
 
@@ -190,15 +199,15 @@ def test_native_run_is_traced_once_and_learns(monkeypatch):
 
         monkeypatch.setattr(simulation, name, traced_function)
     before = graph.algo.summary()['weights/policy'].numpy().tolist()
-    first = graph.train()
+    first = graph.train(2)
     assert {'_act', '_record'} == set(traced)
     traced.clear()
-    second = graph.train()
+    second = graph.train(3)
     assert not traced
     assert first.keys() == second.keys()
     after = graph.algo.summary()['weights/policy'].numpy().tolist()
     assert after != before
-    assert int(envs[0]._count) == 1 + 2 * 2 * small.update_every
+    assert int(envs[0]._count) == 1 + (2 + 3) * small.update_every
 
 
 def test_a_damaged_cache_is_cleared_and_gone_on_without(tmp_path):

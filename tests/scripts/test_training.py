@@ -27,7 +27,7 @@ from agents.scripts import (
 from agents.scripts.console import Console
 from agents.scripts.training import train
 from agents.tools import errors
-from agents.tools.envs import launch
+from agents.tools.envs import launch, mock_environment
 from agents.tools.graph.backend import tf
 from agents.tools.runs import progress, saver
 
@@ -201,7 +201,7 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
     console.say = say
     rest = list(train(tiny(), tmp_path, env_processes=False, say=console))
     assert 'train resumed at step 20; tracing and compiling' in told
-    assert before['step'] == 20 and before['algo/collector/rollouts'] == 2
+    assert before['step'] == 2 * 20 and before['algo/collector/rollouts'] == 2
     assert before['policy/normalizer/normalizers/observ/count'] == 20
     # Environments are not saved, and so the scores of episodes begin anew.
     for name in before.keys() - {'scores/running'}:
@@ -644,6 +644,28 @@ def test_status_is_told(tiny, tmp_path):
     assert told[7].startswith('train step 40 (100%)  train ')
     assert told[8].startswith('best score ')
     assert len(told) == 9
+
+
+@pytest.mark.usefixtures('eagerly')
+def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(
+    tiny, monkeypatch
+):
+    monkeypatch.setattr(env_setup, 'ENDLESS', 15)
+    console, told = listener()
+    config = tiny(
+        env=mock_environment.MockEnvironment,
+        env_kwargs={'min_duration': 10**6, 'max_duration': 10**6},
+        max_length=None,
+    )
+    scores = list(train(config, env_processes=False, say=console))
+    lines = [line for line in told if line.startswith('max_length')]
+    assert lines == [
+        'max_length an episode has lasted 15 steps and was stopped by '
+        'evaluation; set max_length to truncate episodes'
+    ]
+    evaluated = [s.report for s in scores if s.report.phase == 'eval']
+    assert [report.length for report in evaluated] == [15, 15]
+    assert [report.episodes for report in evaluated] == [2, 2]
 
 
 def test_complete_run_is_told_how_to_go_on(tiny, tmp_path):

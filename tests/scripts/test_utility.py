@@ -210,7 +210,7 @@ def test_nested_algorithm_is_saved_as_it_says(graph, tiny):
     plain = graph()
     batches = plain._batch_env, plain._eval_env
     nested = Wrapper(plain.algo, batches[0])
-    wrapped = utility.SimulationGraph(nested, *batches, tiny(), updates=None)
+    wrapped = utility.SimulationGraph(nested, *batches, tiny())
     # The policy has the same names, so that it can be loaded from either.
     renamed = {
         name.replace('algo/', 'algo/algo/', 1) for name in plain.variables

@@ -32,7 +32,8 @@ class EnvPoolVector(gym.vector.VectorEnv):
         name: Name of the environment.
         num_envs: How many.
         seed: Seed of all of them.
-        max_length: Steps after which an episode is truncated.
+        max_length: Steps after which an episode is truncated; None is the
+            limit of the environment.
         kwargs: Other arguments of `envpool.make`.
     """
 
@@ -41,7 +42,7 @@ class EnvPoolVector(gym.vector.VectorEnv):
         name: str,
         num_envs: int,
         seed: int,
-        max_length: int,
+        max_length: int | None,
         **kwargs: Any,
     ):
         import envpool
@@ -50,7 +51,7 @@ class EnvPoolVector(gym.vector.VectorEnv):
         for key in kwargs:
             errors.require_known(f'argument of {name}', key, known)
         given = kwargs.pop('max_episode_steps', known['max_episode_steps'])
-        self._limit = min(given, max_length)
+        self._limit = min(given, max_length or given)
         self._pool: Any = envpool.make_gymnasium(
             name,
             num_envs=num_envs,

@@ -67,6 +67,11 @@ class EpisodeScores(tf.Module):
         left -= tf.cast(whole, tf.float32)
         self._running.assign(tf.stack([score, length, left]))
 
+    def end_all(self) -> None:
+        """Count the episodes under way as if they had ended."""
+        score, length, left = tf.unstack(self._running)
+        self._add(score, length, left > 0)
+
     def clear(self) -> dict[str, tf.Tensor]:
         """Forget the episodes since the last time.
 

@@ -56,8 +56,8 @@ def training(
     algo: Any,
     scores: EpisodeScores,
     steps: int,
-    updates: int | None = None,
-) -> Callable[[], dict]:
+    one_program: bool = False,
+) -> Callable[..., dict]:
     """Make the operation that simulates rollouts and learns from them.
 
     Where environments are native, all of it can be one program. The other
@@ -70,11 +70,14 @@ def training(
         algo: An algorithm, see `agents.algorithms.algorithm`.
         scores: Adds up rewards and steps.
         steps: Number of steps of a rollout.
-        updates: How many rollouts and updates make one program, by default
-            none; the numbers that a call returns are means over them.
+        one_program: Whether rollouts and updates are one program.
+
+    Returns:
+        Function of the number of rollouts, by default one, each followed by an
+        update. Returns numbers by name, means over the updates.
     """
-    if updates is not None:
-        return _one_program(batch_env, algo, scores, steps, updates)
+    if one_program:
+        return _one_program(batch_env, algo, scores, steps)
 
     @tf.function(autograph=False, jit_compile=can_compile(batch_env, algo))
     def simulate_rollout() -> dict:
@@ -86,7 +89,9 @@ def training(
         results = algo.update()
         return {**results, 'update_seconds': time.perf_counter() - started}
 
-    def operation() -> dict:
+    def operation(count: int = 1) -> dict:
+        if count != 1:
+            raise ValueError('Several rollouts need one_program.')
         episodes = simulate_rollout()
         failure = batch_env.failure()
         if failure is not None:
@@ -106,8 +111,7 @@ def _one_program(
     algo: Any,
     scores: EpisodeScores,
     steps: int,
-    updates: int,
-) -> Callable[[], dict]:
+) -> Callable[..., dict]:
     # Traced ahead, to know the names of the numbers that a loop adds up.
     update = tf.function(algo.update, autograph=False)
     names = sorted(update.get_concrete_function().structured_outputs)
@@ -118,16 +122,17 @@ def _one_program(
         return (sums + tf.stack([metrics[name] for name in names]),)
 
     @tf.function(jit_compile=can_compile(batch_env, algo), autograph=False)
-    def several() -> tuple[tf.Tensor, dict]:
+    def several(count: tf.Tensor) -> tuple[tf.Tensor, dict]:
         sums = tf.zeros(len(names))
-        # What cannot be learnt from is left as it is, to be told.
+        # Stops at a rollout that cannot be learnt from, to be reported.
         (sums,) = _repeat(
-            rollout_and_update, updates, (sums,), lambda *_: algo.is_sound()
+            rollout_and_update, count, (sums,), lambda *_: algo.is_sound()
         )
-        return sums / updates, scores.clear()
+        return sums / tf.cast(count, tf.float32), scores.clear()
 
-    def operation() -> dict:
-        means, episodes = several()
+    def operation(count: int = 1) -> dict:
+        # A tensor, so that any number of rollouts is the same program.
+        means, episodes = several(tf.constant(count))
         metrics = dict(zip(names, means.numpy().tolist(), strict=True))
         return {**metrics, **episodes}
 
@@ -147,7 +152,7 @@ def evaluation(
         batch_env: The environments.
         algo: An algorithm, see `agents.algorithms.algorithm`.
         scores: Adds up rewards and steps.
-        max_steps: Steps after which an episode is not waited for any more.
+        max_steps: Steps after which an episode is ended, and counts as it is.
     """
     batch_env.reset()
     scores.restart(episodes=1)
@@ -160,6 +165,7 @@ def evaluation(
         [tf.zeros(len(batch_env), bool)],
         parallel_iterations=1,
     )
+    scores.end_all()
 
 
 def _act(batch_env: Any, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:
@@ -185,7 +191,7 @@ def _record(
 
 def _repeat(
     body: Callable[..., tuple],
-    times: int,
+    times: int | tf.Tensor,
     state: tuple,
     condition: Callable[..., tf.Tensor] = lambda *_: tf.constant(True),
 ) -> tuple:

@@ -1,7 +1,8 @@
-"""The loop is in the right phase and does everything when it is due.
+"""The loop trains and evaluates, and does everything when it is due.
 
-A timeline shows a call of an operation as the letter of its phase, followed by
-what came of it: l for log, r for report and c for checkpoint.
+A timeline shows a call of an operation as t or e, with a number if it covers
+several rollouts, followed by what came of it: l for a summary, r for a report,
+c for a checkpoint and h for one that is held.
 """
 
 import contextlib
@@ -12,8 +13,9 @@ import time
 import numpy as np
 import pytest
 
-from agents.tools import ConfigError, Loop
+from agents.tools import Loop
 from agents.tools.graph.backend import tf
+from agents.tools.runs.loop import Evaluation, Training
 
 
 def told(scores, lengths=None):
@@ -37,33 +39,44 @@ NOTHING = {**told([]), 'episodes': 0}
 class Timeline:
     """A loop that writes down what happens; it receives reports and saves."""
 
-    def __init__(self, step=0):
+    def __init__(
+        self,
+        rollout=2,
+        steps=12,
+        every=6,
+        train=None,
+        evaluate=None,
+        checkpoint_every=10**6,
+        best=math.inf,
+        options=(),
+        **training,
+    ):
         self.calls = []
         self.reports = []
         self.saved = []
         self.held = []
-        self.best = math.inf
+        self.best = best
         self.logged = []
-        self.step = tf.Variable(step, dtype=tf.int64)
-        self.loop = Loop(self.step, records=self)
+        results = [iter(r or itertools.repeat({})) for r in (train, evaluate)]
 
-    def add(self, name, batch_size, steps, results=None, **periods):
-        results = iter(results or itertools.repeat({}))
+        def operation(name, results, count=1):
+            self.calls.append(name if count == 1 else f'{name}{count}')
+            return {**NOTHING, **next(results)}
 
-        def operation():
-            self.calls.append(name[0])
-            result = {**NOTHING, **next(results)}
-            return {key: tf.constant(float(v)) for key, v in result.items()}
-
-        self.loop.add_phase(
-            name,
-            operation,
-            batch_size,
-            steps,
-            summary=lambda: {'histogram': tf.zeros(3)},
-            **periods,
+        self.loop = Loop(
+            Training(
+                lambda count: operation('t', results[0], count),
+                rollout,
+                steps,
+                summary=lambda: {'histogram': tf.zeros(3)},
+                **training,
+            ),
+            Evaluation(
+                lambda: operation('e', results[1]), every, checkpoint_every
+            ),
+            records=self,
+            **dict(options),
         )
-        return self
 
     def report(self, report):
         self.calls[-1] += 'r'
@@ -88,95 +101,83 @@ class Timeline:
         if score is not None:
             self.best = max(self.best, score)
 
-    def run(self, max_step):
-        """The timeline until a step over all phases."""
-        self.scores = list(self.loop.run(self, max_step))
+    def run(self, calls=None):
+        """The timeline until the end, or of so many reports."""
+        scores = itertools.islice(self.loop.run(self), calls)
+        self.scores = list(scores)
         return ' '.join(self.calls)
 
-
-def test_report_is_due_after_the_call_that_covers_it():
-    # step      0 1 2 3 4 5 6 7 8 9 10 11
-    # call      --- --- --- --- --- -----
-    # report          ^   ^       ^     ^
-    timeline = Timeline().add('train', 2, 6, report_every=3)
-    assert timeline.run(12) == 't tr tr t tr tr'
-    assert [report.step for report in timeline.reports] == [4, 6, 10, 12]
+    def steps(self, phase):
+        return [r.step for r in self.reports if r.phase == phase]
 
 
-def test_periods_that_the_batch_does_not_divide():
-    # step         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14
-    # call         ----- ----- ----- ------- --------
-    # log every 2      ^     ^     ^       ^        ^
-    # report 4               ^     ^       ^
-    # save 7                       ^                ^
-    timeline = Timeline().add(
-        'train', 3, 15, report_every=4, log_every=2, checkpoint_every=7
+def test_evaluation_is_due_after_the_rollout_that_reaches_it():
+    # step        0   4   8   12  16
+    # rollout     --- --- --- ---
+    # due               6     12  15 (the end)
+    timeline = Timeline(rollout=4, steps=15, every=6)
+    assert timeline.run() == 't tr er tr er tr er'
+    assert timeline.steps('train') == timeline.steps('eval') == [8, 12, 16]
+    assert timeline.loop.clock() == 16 and timeline.loop.is_complete()
+    assert timeline.run() == 't tr er tr er tr er'  # Nothing is left to do.
+
+
+# For 4 agents × 1024 steps.
+@pytest.mark.parametrize(
+    'steps, every, trained, evaluations',
+    [
+        (100_000, 4_096, 102_400, 25),
+        (100_000, 8_000, 102_400, 13),
+        (100_000, 5_000, 102_400, 20),
+        (100_000, 6_100, 102_400, 17),
+        (82_000, 10_240, 86_016, 9),
+        (40_000, 6_100, 40_960, 7),
+        (40_960, 1_000_000, 40_960, 1),
+        (1, 1, 4_096, 1),
+    ],
+)
+@pytest.mark.parametrize('at_once', [1, 8])
+def test_steps_are_those_asked_for(steps, every, trained, evaluations, at_once):
+    timeline = Timeline(4096, steps, every, rollouts_at_once=at_once)
+    timeline.run()
+    assert timeline.reports[-1].step == trained
+    assert timeline.reports[-1].phase == 'eval'
+    assert len(timeline.steps('eval')) == evaluations
+
+
+def test_call_comprises_rollouts_until_something_is_due():
+    # step        0 2 4 6 8 10 12 14 16 18 20
+    # due               e     r       e     e
+    timeline = Timeline(
+        2, 20, 8, rollouts_at_once=3, report_every=12, summarize_every=100
     )
-    assert timeline.run(15) == 'tl tlr tlrc tlr tlc'
+    assert timeline.run() == 't3 tr er t2r t2r er t2r er'
+    assert timeline.steps('train') == [8, 12, 16, 20]
+
+
+def test_report_and_summary_are_due_at_multiples_of_their_periods():
+    timeline = Timeline(3, 15, 100, report_every=4, summarize_every=2)
+    assert timeline.run() == 'tl tlr tlr tlr tlr er'
     assert timeline.logged == [('train', step) for step in (3, 6, 9, 12, 15)]
-    assert timeline.saved == [9, 15]
 
 
-def test_periods_count_on_over_the_cycles():
-    # step of the phase   0 1 2 3 | 4 5 6 7 | 8 9 10 11
-    # call                --- ---   --- ---   --- -----
-    # report every 6                  ^               ^
-    timeline = Timeline().add('train', 2, 4, report_every=6).add('eval', 5, 5)
-    assert timeline.run(27) == 't t e tr t e t tr e'
-    assert [report.step for report in timeline.reports] == [6, 12]
+def test_checkpoint_is_due_after_some_evaluations():
+    timeline = Timeline(2, 13, 2, checkpoint_every=3)
+    assert timeline.run() == ('tr er tr er tr erc tr er tr er tr erc tr er')
+    assert timeline.saved == [6, 12]
 
 
-def test_several_periods_within_one_call_are_one():
-    # step      0 1 2 3 4 5 6 7
-    # call      ------- -------
-    # report    ^ ^ ^ ^ ^ ^ ^ ^   of which the last of each call
-    timeline = Timeline().add('train', 4, 8, report_every=1, log_every=3)
-    assert timeline.run(8) == 'tlr tlr'
-
-
-def test_no_periods():
-    assert Timeline().add('train', 2, 4).run(8) == 't t t t'
-
-
-def test_phases_take_turns():
-    # step over all    0 1 2 3 4 5 | 6 7 8 | 9 | 10 11 12 13 14 15
-    # phase            train         eval    p   train
-    # call             --- --- ---   -----   -   ----- ----- -----
-    timeline = (
-        Timeline()
-        .add('train', 2, 6, report_every=6)
-        .add('eval', 3, 3, report_every=3, checkpoint_every=6)
-        .add('play', 1, 1, log_every=1)
-    )
-    assert timeline.run(20) == 't t tr er pl t t tr erc pl'
-    phases = [report.phase for report in timeline.reports]
-    assert phases == ['train', 'eval'] * 2
-
-
-def test_clock_counts_the_first_phase_only():
-    timeline = Timeline().add('train', 2, 6).add('eval', 5, 10)
-    clocks = []
-    for step in (0, 2, 6, 11, 16, 18, 22, 27, 32):
-        timeline.step.assign(step)
-        clocks.append(timeline.loop.clock())
-    assert clocks == [0, 2, 6, 6, 6, 8, 12, 12, 12]
-
-
-def test_everything_is_dated_by_the_clock():
+def test_everything_is_dated_by_the_training_step():
     seen = []
-    timeline = Timeline()
-    timeline.loop = Loop(
-        timeline.step,
-        timeline,
-        lambda phase, step, _: seen.append((phase, step)),
+
+    def progress(phase, step, _):
+        seen.append((phase, step))
+
+    timeline = Timeline(
+        2, 8, 4, checkpoint_every=1, options={'progress': progress}
     )
-    timeline.add('train', 2, 4, report_every=4, log_every=4)
-    timeline.add('eval', 3, 3, report_every=3, log_every=3, checkpoint_every=3)
-    timeline.run(14)
+    timeline.run()
     assert [(r.phase, r.step) for r in timeline.reports] == [
-        ('train', 4), ('eval', 4), ('train', 8), ('eval', 8)
-    ]  # fmt: skip
-    assert timeline.logged == [
         ('train', 4), ('eval', 4), ('train', 8), ('eval', 8)
     ]  # fmt: skip
     assert timeline.saved == [4, 8]
@@ -186,54 +187,39 @@ def test_everything_is_dated_by_the_clock():
     ]  # fmt: skip
 
 
-def cycle(step):
-    timeline = Timeline(step)
-    # step      0 1 2 3 4 5 | 6 7 8 9 10 11 | 12 13 14 15
-    # phase     train         train again     eval
-    timeline.add('train', 2, 6, report_every=4)
-    timeline.add('train again', 2, 6, report_every=4)
-    return timeline.add('eval', 2, 4, report_every=4)
+def test_what_comes_next_follows_from_the_step_alone():
+    sizes = {'rollout': 4, 'steps': 27, 'every': 10, 'report_every': 8}
+    whole = Timeline(**sizes)
+    timeline = whole.run().split()
+    assert ' '.join(timeline) == 't tr tr er tr tr er tr tr er'
+    steps = []
+    for position in range(1, len(timeline)):
+        first = Timeline(**sizes)
+        with contextlib.suppress(StopIteration):
+            run = first.loop.run()
+            while len(first.calls) < position:
+                next(run)
+        steps.append(int(first.loop.step))
+        second = Timeline(**sizes)
+        second.loop.step.assign(steps[-1])
+        assert second.run().split() == timeline[len(first.calls) :]
+    assert steps[-1] == 2 * 28
 
 
-@pytest.mark.parametrize('start', range(0, 32, 2))
-def test_phase_follows_from_the_step_alone(start):
-    # A report is due by the steps of its phase, not by those since the start.
-    whole = cycle(0).run(32)
-    assert whole == 't tr t t tr t e er tr t tr tr t tr e er'
-    assert cycle(start).run(32).split() == whole.split()[start // 2 :]
+def test_resumed_with_more_steps_it_goes_on():
+    timeline = Timeline(4, 10, 6)
+    assert timeline.run() == 't tr er tr er'
+    longer = Timeline(4, 22, 6)
+    longer.loop.step.assign(timeline.loop.step)
+    longer.run()
+    assert longer.steps('eval') == [20, 24]
 
 
-def test_resumed_within_a_phase():
-    # step      0 1 2 3 4 5 | 6 7 8 9
-    # phase     train         eval
-    # resumed           ^
-    timeline = Timeline(4).add('train', 2, 6, report_every=6).add('eval', 2, 4)
-    assert timeline.run(12) == 'tr e e t'
-    assert timeline.reports[0].step == 6
-    timeline = Timeline(8).add('train', 2, 6).add('eval', 2, 4, log_every=4)
-    assert timeline.run(12) == 'el t'
-
-
-def test_run_goes_on_where_it_stopped():
-    timeline = cycle(0)
-    timeline.run(10)
-    timeline.run(20)
-    assert ' '.join(timeline.calls) == cycle(0).run(20)
-    assert int(timeline.step) == 20
-
-
-def test_run_stops_after_the_call_that_reaches_the_end():
-    timeline = Timeline().add('train', 4, 8)
-    assert timeline.run(5) == 't t'
-    assert int(timeline.step) == 8
-    assert timeline.run(8) == 't t'  # Nothing is left to do.
-
-
-def test_run_without_end_goes_on():
-    timeline = Timeline().add('train', 1, 1, report_every=1)
-    scores = timeline.loop.run()
-    assert len(list(itertools.islice(scores, 7))) == 7
-    assert int(timeline.step) == 7
+def test_resumed_with_other_rollouts_it_ends_where_it_was_asked_to():
+    timeline = Timeline(rollout=3, steps=20, every=6)
+    timeline.loop.set_clock(8)
+    timeline.run()
+    assert timeline.steps('eval') == [14, 20]
 
 
 def test_scores_are_those_of_all_episodes():
@@ -244,191 +230,160 @@ def test_scores_are_those_of_all_episodes():
         told(*call) if call[0] else NOTHING
         for call in zip(episodes, lengths, strict=True)
     ]
-    timeline = Timeline().add('train', 1, 4, results, report_every=4)
-    timeline.run(4)
-    (report,) = timeline.reports
+    timeline = Timeline(1, 4, 4, train=results)
+    timeline.run()
+    report, _ = timeline.reports
     scores = np.concatenate(episodes)
     assert report.score == pytest.approx(scores.mean())
     assert report.score_std == pytest.approx(scores.std())
     assert (report.score_min, report.score_max) == (-7, 10)
     assert report.length == pytest.approx((100 + 60 + 3) / 6)
     assert report.episodes == 6
-    assert timeline.scores == [report.score]
+    assert timeline.scores[0] == report.score
     assert timeline.scores[0].report is report
 
 
 def test_spread_of_scores_far_from_zero():
     episodes = [1e9 + 1, 1e9 - 1], [1e9 + 3], [1e9, 1e9, 1e9 - 5]
-    loop, results = Loop(), iter(map(told, episodes))
-    loop.add_phase('train', lambda: next(results), 1, 3, report_every=3)
-    (score,) = loop.run(max_step=3)
+    timeline = Timeline(1, 3, 3, train=map(told, episodes))
+    timeline.run()
     expected = np.std(np.concatenate(episodes) - 1e9)
-    assert score.report.score_std == pytest.approx(expected, rel=1e-6)
+    assert timeline.reports[0].score_std == pytest.approx(expected, rel=1e-6)
 
 
 def test_scores_begin_anew_after_a_report():
-    results = [told([score]) for score in (1, 3, 10, 20)]
-    timeline = Timeline().add('train', 1, 4, results, report_every=2)
-    timeline.run(4)
-    assert timeline.scores == [2, 15]
-    assert [report.episodes for report in timeline.reports] == [2, 2]
-    assert [report.score_std for report in timeline.reports] == [1, 5]
-    assert [report.score_min for report in timeline.reports] == [1, 10]
-    assert [report.score_max for report in timeline.reports] == [3, 20]
-
-
-def test_scores_of_phases_are_kept_apart():
-    train = [told([score]) for score in (1, 3)]
-    evaluate = [told([score]) for score in (10, 30)]
-    timeline = Timeline().add('train', 1, 1, train, report_every=2)
-    timeline.add('eval', 1, 1, evaluate, report_every=2)
-    assert timeline.run(4) == 't e tr er'
-    assert timeline.scores == [2, 20]
+    train = [told([score]) for score in (1, 3, 10, 20)]
+    evaluate = [told([score]) for score in (100, 300)]
+    timeline = Timeline(1, 4, 2, train=train, evaluate=evaluate)
+    timeline.run()
+    assert timeline.scores == [2, 100, 15, 300]
+    assert [r.episodes for r in timeline.reports] == [2, 1, 2, 1]
+    assert [r.score_std for r in timeline.reports] == [1, 0, 5, 0]
+    assert [r.score_min for r in timeline.reports] == [1, 100, 10, 300]
+    assert [r.score_max for r in timeline.reports] == [3, 100, 20, 300]
 
 
 def test_score_without_episodes_is_not_a_number():
-    timeline = Timeline().add('train', 1, 1, report_every=1)
-    timeline.run(1)
+    timeline = Timeline(1, 1, 1)
+    timeline.run()
     assert math.isnan(timeline.scores[0])
-    (report,) = timeline.reports
+    report, _ = timeline.reports
     spread = report.score_std, report.score_min, report.score_max
     assert all(map(math.isnan, [*spread, report.length]))
     assert report.episodes == 0
 
 
-def test_other_numbers_are_means_over_calls():
+def test_other_numbers_are_means_over_rollouts():
+    # Calls of 1, 2 and 2 rollouts.
     results = [
         {'episodes': 5, 'loss': 1.0, 'kl': 0.0},
         {'episodes': 0, 'loss': 2.0, 'kl': 0.5},
         {'episodes': 0, 'loss': 6.0, 'kl': 1.0},
     ]
-    timeline = Timeline().add('train', 1, 3, results, report_every=3)
-    timeline.run(3)
-    assert timeline.reports[0].metrics == {'loss': 3, 'kl': 0.5}
+    timeline = Timeline(
+        1, 5, 5, train=results, rollouts_at_once=2, summarize_every=3
+    )
+    assert timeline.run() == 't2 tl t2r er'
+    loss = (2 * 1.0 + 2.0 + 2 * 6.0) / 5
+    assert timeline.reports[0].metrics == {
+        'loss': pytest.approx(loss), 'kl': pytest.approx(0.5)
+    }  # fmt: skip
 
 
 def test_rate_leaves_the_first_call_out():
-    timeline = Timeline().add('train', 1, 1, report_every=1)
-    timeline.run(2)
-    first, second = timeline.reports
-    assert math.isnan(first.steps_per_second)
-    assert second.steps_per_second > 0
-    assert 0 < first.seconds <= second.seconds
+    evaluate = [told([1], [7])] * 2
+    timeline = Timeline(1, 2, 1, evaluate=evaluate)
+    timeline.run()
+    rates = [report.steps_per_second for report in timeline.reports]
+    assert all(map(math.isnan, rates[:2]))
+    assert rates[2] > 0 and rates[3] > 0
+    seconds = [report.seconds for report in timeline.reports]
+    assert seconds[0] > 0 and seconds == sorted(seconds)
 
 
 def test_counts_are_those_at_the_report():
-    loop, calls = Loop(), []
-
-    def operation():
-        calls.append('call')
-        return {**told([2]), 'loss': len(calls)}
-
-    loop.add_phase(
-        'train',
-        operation,
-        batch_size=1,
-        steps=4,
-        report_every=4,
-        counts=lambda: {'calls': len(calls)},
-    )
-    (score,) = loop.run(max_step=4)
-    assert score.report.metrics == {'loss': 2.5, 'calls': 4}
+    timeline = Timeline(1, 4, 4, counts=lambda: {'calls': len(timeline.calls)})
+    timeline.run()
+    assert timeline.reports[0].metrics == {'calls': 4}
 
 
 def test_without_records_and_saver():
-    loop = Loop()
-    loop.add_phase(
-        'train',
-        lambda: told([2]),
-        batch_size=1,
-        steps=2,
-        report_every=1,
-        log_every=1,
-        checkpoint_every=1,
-        summary=lambda: pytest.fail('There is no one to receive it.'),
+    loop = Loop(
+        Training(
+            lambda _: told([2]),
+            2,
+            4,
+            summarize_every=1,
+            summary=lambda: pytest.fail('There is no one to receive it.'),
+        ),
+        Evaluation(lambda: told([2]), 2),
     )
-    assert list(loop.run(max_step=4)) == [2] * 4
+    assert list(loop.run()) == [2] * 4
     assert loop.step.dtype == tf.int64 and not loop.step.trainable
 
 
 def test_what_takes_long_is_left_out_where_steps_are_fast():
-    timeline = Timeline()
-    timeline.loop = Loop(timeline.step, records=timeline, share=0.01)
-    periods = {'report_every': 1, 'log_every': 1, 'checkpoint_every': 1}
-    timeline.add('train', 1, 1, **periods)
+    timeline = Timeline(
+        1, 5, 1, checkpoint_every=1, summarize_every=1, options={'share': 0.01}
+    )
     summarize, save = timeline.summarize, timeline.save
     timeline.summarize = lambda *args: [time.sleep(0.1), summarize(*args)]
     timeline.save = lambda *args: [time.sleep(0.1), save(*args)]
     # The first time is not counted, the second is followed by ten seconds.
-    assert timeline.run(5) == 'tlrc tlrc tr tr tr'
+    assert timeline.run() == 'tlr erc tlr erc tr er tr er tr er'
 
 
 def test_better_score_than_any_before_is_saved_though_nothing_is_due():
-    timeline = Timeline().add('train', 1, 2, report_every=2)
     results = [told([score]) for score in (3, 5, 5, 4, 6, 2)]
-    periods = {'report_every': 1, 'checkpoint_every': 4}
-    timeline.add('eval', 1, 1, results, **periods).best = -math.inf
-    assert timeline.run(18) == (
-        't tr erc t tr erc t tr er t tr erc t tr erc t tr er'
+    timeline = Timeline(
+        1, 6, 1, evaluate=results, checkpoint_every=4, best=-math.inf
     )
-    assert timeline.saved == [2, 4, 8, 10]
+    assert timeline.run() == ('tr erc tr erc tr er tr erc tr erc tr er')
+    assert timeline.saved == [1, 2, 4, 5]
 
 
 def test_better_score_is_held_where_saving_is_left_out():
-    timeline = Timeline()
-    timeline.loop = Loop(timeline.step, records=timeline, share=0.01)
     results = [told([score]) for score in (3, 2, 1, 3, 4)]
-    periods = {'report_every': 1, 'checkpoint_every': 1}
-    timeline.add('eval', 1, 1, results, **periods).best = -math.inf
+    timeline = Timeline(
+        1, 5, 1, evaluate=results, checkpoint_every=1, best=-math.inf,
+        options={'share': 0.01},
+    )  # fmt: skip
     save = timeline.save
     timeline.save = lambda *args: [time.sleep(0.1), save(*args)]
-    assert timeline.run(5) == 'erc erc er er erh'
+    assert timeline.run() == 'tr erc tr erc tr er tr er tr erh'
     assert timeline.held == [(5, 4.0)]
 
 
 def test_score_is_told_of_what_is_saved_right_after_it_alone():
-    timeline, scores = Timeline(), []
-    timeline.save = lambda step, score=None: scores.append(score)
-    timeline.add('train', 1, 1, report_every=1)
     results = [told([3]), NOTHING]
-    timeline.add('eval', 1, 1, results, report_every=1, checkpoint_every=1)
-    for _ in timeline.loop.run(timeline, 4):
+    timeline = Timeline(1, 2, 1, evaluate=results, checkpoint_every=1)
+    scores = []
+    timeline.save = lambda step, score=None: scores.append(score)
+    for _ in timeline.loop.run(timeline):
         timeline.loop.save(timeline)
     assert scores[:4] == [None, 3.0, 3.0, None]
     assert all(map(math.isnan, scores[4:])) and len(scores) == 6
 
 
-@pytest.mark.parametrize('steps, batch_size', [(5, 2), (0, 2), (1, 2), (-2, 2)])
-def test_steps_that_calls_do_not_fill_are_refused(steps, batch_size):
-    match = f"'train' has {steps} steps, .* the {batch_size} steps"
-    with pytest.raises(ConfigError, match=match):
-        Timeline().add('train', batch_size, steps)
-
-
-def test_loop_without_phases_is_refused():
-    with pytest.raises(ValueError, match='Add a phase'):
-        next(Loop().run())
-
-
 def test_everything_is_done_within_a_context_that_is_told_what():
-    timeline, done = Timeline(), []
+    done = []
 
     @contextlib.contextmanager
     def during(activity):
-        step = int(timeline.step)
+        step = int(timeline.loop.step)
         yield
-        done.append((activity, step, int(timeline.step)))
+        done.append((activity, step, int(timeline.loop.step)))
 
-    timeline.loop = Loop(timeline.step, records=timeline, during=during)
-    timeline.add('train', 2, 4, log_every=4).add(
-        'eval', 3, 3, checkpoint_every=3
-    )
-    timeline.run(7)
+    timeline = Timeline(
+        2, 4, 4, checkpoint_every=1, summarize_every=4,
+        options={'during': during},
+    )  # fmt: skip
+    timeline.run()
     # The step is counted before an operation counts as done.
     assert done == [
-        ('train', 0, 2),
-        ('train', 2, 4),
-        ('summary', 4, 4),
-        ('eval', 4, 7),
-        ('checkpoint', 7, 7),
+        ('train', 0, 4),
+        ('train', 4, 8),
+        ('summary', 8, 8),
+        ('eval', 8, 9),
+        ('checkpoint', 9, 9),
     ]

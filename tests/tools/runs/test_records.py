@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from agents.tools import Loop, UserError
 from agents.tools.errors import WriteError
 from agents.tools.graph.backend import tf
-from agents.tools.runs.loop import Report
+from agents.tools.runs.loop import Evaluation, Report, Training
 from agents.tools.runs.progress import COLUMNS
 from agents.tools.runs.records import Records
 from agents.tools.runs.saver import Saver
@@ -318,20 +318,17 @@ def test_full_disk_for_events_is_one_error(tmp_path):
 
 def run(directory, max_step, scores):
     """A loop with its checkpoints and records, as a training has it."""
-    loop, results = Loop(), iter(scores)
-    loop.add_phase(
-        'train',
-        lambda: {**dict.fromkeys(COLUMNS[2:8], 1), 'score': next(results)},
-        batch_size=1,
-        steps=2,
-        report_every=1,
-        checkpoint_every=2,
+    results = iter(scores)
+    ones = dict.fromkeys(COLUMNS[2:8], 1)
+    loop = Loop(
+        Training(lambda _: {**ones, 'score': next(results)}, 1, max_step),
+        Evaluation(lambda: ones, 1, checkpoint_every=2),
     )
     saver = Saver(directory / 'checkpoints', {'step': loop.step})
     saver.restore()
     with contextlib.closing(Records(directory, loop.clock())) as records:
         loop.records = records
-        list(loop.run(saver, max_step))
+        list(loop.run(saver))
 
 
 def test_loop_that_is_resumed(tmp_path):
@@ -339,8 +336,8 @@ def test_loop_that_is_resumed(tmp_path):
     # checkpoint      ^     |     ^
     # score       2   1   0 | 7   8   9
     run(tmp_path, 3, [2, 1, 0])
-    assert steps(tmp_path) == [1, 2, 3]
+    assert steps(tmp_path) == [1, 1, 2, 2, 3, 3]
     run(tmp_path, 5, [7, 8, 9])
-    rows = read(tmp_path)
+    rows = [row for row in read(tmp_path) if row['phase'] == 'train']
     assert [row['step'] for row in rows] == ['1', '2', '3', '4', '5']
     assert [row['score'] for row in rows] == ['2', '1', '7', '8', '9']
