@@ -26,6 +26,7 @@ MODES = 'average', 'average_epochs', 'gather'
 CHEETAH = {
     'update_every': 512,
     'eval_every': 250_000,
+    'log_every': 250_000,
     'eval_episodes': 2,
     'max_length': 200,
 }
@@ -59,6 +60,7 @@ def weak() -> list[Run]:
             'batch_size': 64 * ranks,
             'steps': 500_000 * ranks,
             'eval_every': CHEETAH['eval_every'] * ranks,
+            'log_every': CHEETAH['log_every'] * ranks,
         }
         core = 0 if ranks == 1 else None
         return Run(name, 'cheetah', ranks, {**each, **settings}, core)
@@ -94,6 +96,7 @@ def native() -> list[Run]:
         'batch_size': 1024,
         'steps': 4_000_000,
         'eval_every': 1_000_000,
+        'log_every': 1_000_000,
     }
     config = 'cartpole_native'
     return [

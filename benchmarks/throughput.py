@@ -61,6 +61,7 @@ def train(config: AttrDict) -> dict[str, float]:
     """
     from agents.scripts.training import train
 
+    config = config.copy(log_every=config.eval_every)
     with tempfile.TemporaryDirectory() as directory:
         reports = [
             score.report

@@ -1,7 +1,7 @@
 """Functions that are called with every report of a training.
 
-A callback is any function of a `Report`, the numbers that a training tells
-after each phase of training and of evaluation:
+A callback is any function of a `Report`, the numbers of the training since the
+last report, every `log_every` steps, or of an evaluation:
 
     def follow(report):
         if report.phase == 'eval':
@@ -59,8 +59,8 @@ def stop_without_improvement(
     A run that is resumed counts from the beginning.
 
     Args:
-        reports: After how many evaluations, or phases of training, that were
-            no better than the best before.
+        reports: After how many evaluations, or reports of the training, that
+            were no better than the best before.
         by: How much higher a score has to be to be better.
         phase: Whose score, 'eval' or 'train'.
     """

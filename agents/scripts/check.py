@@ -389,8 +389,8 @@ def _describe_episodes(report: Report, config: AttrDict) -> str:
         by = f'max_length of {env_setup.name_of(config.env)}'
     cut = f'truncated at {limit:,} steps ({by})' if limit else ''
     if not report.lengths:
-        ends = f'those of a training are {cut}' if limit else NEVER_TRUNCATED
-        return f'none ended so far; {ends}'
+        later = f'those of a training are {cut}' if limit else NEVER_TRUNCATED
+        return f'none ended so far; {later}'
     ends = {
         'terminated': report.terminated,
         'truncated by itself': report.truncated,

@@ -90,6 +90,8 @@ def constructor(
     kwargs = dict(config.env_kwargs)
     max_length = limit(config) if limited else None
     if is_native(config):
+        if limited:
+            max_length = lowest(max_length, native(config).max_length)
         return functools.partial(_make, _as_gym(config), {}, max_length)
     if render_mode:
         _require_rendering(config.env)
@@ -110,11 +112,14 @@ def _wrap(
 
 
 def limit(config: AttrDict) -> int | None:
-    """Return the length at which episodes are truncated, None if unknown."""
+    """Return the length at which episodes are truncated, None if unknown.
+
+    Native environments and those of EnvPool have limits of their own, too.
+    """
     limits = [config.max_length]
-    if is_native(config):
-        limits.append(native(config).max_length)
-    elif isinstance(config.env, str) and not config.env.startswith(ENVPOOL):
+    if isinstance(config.env, str) and not config.env.startswith(
+        (NATIVE, ENVPOOL)
+    ):
         spec = find_spec(config.env.removeprefix(VECTOR))
         limits.append(spec.max_episode_steps)
     return lowest(*limits)

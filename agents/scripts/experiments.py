@@ -113,8 +113,7 @@ def suit_observations(found: Experiment, space: gym.Space) -> Experiment:
     if _may_need_images(found) and encodings.has_large_images(
         space, found.config
     ):
-        length = {'max_length': found.config.max_length}
-        config = configs.images(found.config.env, **length)
+        config = configs.images(found.config.env)
         origin = found.origin.replace(DEFAULTS_OF_PPO, 'those for images')
         return Experiment(found.name, config, origin)
     return found
@@ -171,13 +170,7 @@ def _choose(env: Any, algorithm: str) -> tuple[AttrDict, str]:
         if name := _find_config(like, algorithm):
             config = getattr(configs, name)().copy(env=env)
             return config, f'those of the config {name}, which is like it'
-    config = getattr(configs, algorithm)(env=env)
-    origin = f'the defaults of {algorithm}'
-    length = _registered_length(env)
-    if length and length > config.max_length:
-        config = config.copy(max_length=length)
-        origin += f'; max_length {length:,}, as registered'
-    return config, origin
+    return getattr(configs, algorithm)(env=env), f'the defaults of {algorithm}'
 
 
 def _find_config(env: Any, algorithm: str) -> str | None:
@@ -211,16 +204,6 @@ def _list_alike(env: Any) -> list[str]:
 
 def _list_mujoco(name: str) -> list[str]:
     return [re.sub(r'-v\d+$', '-v5', name), MUJOCO]
-
-
-def _registered_length(env: Any) -> int | None:
-    """The length of episodes that an Id is registered with."""
-    if not isinstance(env, str) or env.startswith(
-        (env_setup.NATIVE, env_setup.ENVPOOL)
-    ):
-        return None
-    spec = env_setup.find_spec(env.removeprefix(env_setup.VECTOR))
-    return spec.max_episode_steps
 
 
 def _may_need_images(found: Experiment) -> bool:

@@ -24,6 +24,10 @@ MAX_INPUTS = 2**18
 MOST_FRAMES = 16
 
 
+# Reports of a training, unless the setting `log_every` says otherwise.
+LOG_POINTS = 100
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """Numbers of steps, of all agents together.
@@ -36,12 +40,14 @@ class Plan:
         steps: Training steps in total: those asked for, rounded up to whole
             rollouts.
         eval_every: Steps between two evaluations.
+        log_every: Steps between two reports of the training.
     """
 
     rollout: int
     rollouts_at_once: int | None
     steps: int
     eval_every: int
+    log_every: int
 
 
 def make(config: AttrDict, native: bool = False) -> Plan:
@@ -61,6 +67,7 @@ def make(config: AttrDict, native: bool = False) -> Plan:
         rollouts_at_once=at_once,
         steps=math.ceil(config.steps / rollout) * rollout,
         eval_every=config.eval_every,
+        log_every=config.log_every or math.ceil(config.steps / LOG_POINTS),
     )
 
 

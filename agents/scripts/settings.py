@@ -171,6 +171,13 @@ SCHEDULE = Group(
             'Size of an evaluation; each has an environment of its own',
             'episodes',
         ),
+        'log_every': Setting(
+            None,
+            kinds.COUNT_OR_NONE,
+            'Length of the training between two rows of progress.csv; None is '
+            'a hundredth of all',
+            ALL_STEPS,
+        ),
         'checkpoint_every': Setting(
             1,
             kinds.COUNT,

@@ -42,6 +42,8 @@ class Status:
         self._compiled = False
         self._step = 0
         self._trained = self._evaluated = math.nan
+        # Number and mean score of the episodes since the last evaluation.
+        self._episodes, self._mean = 0, math.nan
         self._rate = math.nan
         self._shares: dict[str, float] = {}
         self._renewed = 0.0
@@ -134,19 +136,28 @@ class Status:
     def report(self, report: 'Report') -> None:
         """Tell the scores of an evaluation and of the training before it."""
         if report.phase == 'train':
-            self._trained = report.score
-            self._rate = report.steps_per_second
+            if not math.isnan(report.score):  # Until an episode has ended.
+                self._trained = report.score
+                self._add(max(1, report.episodes), report.score)
+            if report.steps_per_second > 0:
+                self._rate = report.steps_per_second
         else:
             self._evaluated = report.score
             self.best = max(report.score, self.best, key=_rank)
-            nothing = math.isnan(self._trained)  # No episode has ended yet.
-            trained = '-' if nothing else console.score(self._trained)
+            trained = console.score(self._mean) if self._episodes else '-'
+            self._episodes = 0
             rate = f'{self._rate:,.0f} steps/s' if self._rate > 0 else ''
             self.say(
                 'train',
                 f'{self._position(report.step)}  train {trained}  '
                 f'eval {console.score(report.score)}  {rate}'.rstrip(),
             )
+
+    def _add(self, episodes: int, score: float) -> None:
+        """Add episodes to those since the last evaluation."""
+        mean = self._mean if self._episodes else 0.0
+        self._episodes += episodes
+        self._mean = mean + (score - mean) * episodes / self._episodes
 
     def _view(self) -> View:
         """What is shown of all this; called from another thread."""

@@ -228,7 +228,11 @@ def _train(
         # So that a schedule ends when the training does.
         planned = mine.copy(steps=phases.steps)
         graph = utility.define_simulation_graph(
-            *envs, planned, phases.rollouts_at_once is not None, ranks
+            envs[0],
+            envs[1],
+            planned,
+            one_program=phases.rollouts_at_once is not None,
+            ranks=ranks,
         )
 
         def keep() -> None:
@@ -290,8 +294,13 @@ def _make_files(
     config_file.save_config(config, logdir)
     utility.save_spaces(batch_env, logdir)
     columns = info_means.columns(config.log_info)
-    settings = hyperparameters.of_config(config)
-    return utility.define_records(logdir, step, columns, settings)
+    return utility.define_records(
+        logdir,
+        step,
+        columns,
+        settings=hyperparameters.of_config(config),
+        text=hyperparameters.as_markdown(config),
+    )
 
 
 def _find_source(
@@ -498,6 +507,7 @@ def _define_loop(
             phases.rollout,
             phases.steps,
             phases.rollouts_at_once or 1,
+            phases.log_every,
             summarize_every=max(1, phases.eval_every // 2),
             summary=graph.algo.summary,
             counts=functools.partial(counts, 'train'),

@@ -81,7 +81,8 @@ def define_native_batch_envs(
 
     env = env_setup.native(config)
     use_threads(config, env.observation_space, ranks)
-    speaking, limit = mpi.define(ranks), env_setup.limit(config)
+    speaking = mpi.define(ranks)
+    limit = env_setup.lowest(config.max_length, env.max_length)
     return [
         NativeBatchEnv(env, count, limit, config.seed, purpose, speaking)
         for purpose, count in (
@@ -97,7 +98,7 @@ def define_native_steps(config: AttrDict, num_agents: int) -> Any:
     from agents.environments.native_steps import NativeSteps
 
     env = env_setup.native(config)
-    limit = env_setup.limit(config)
+    limit = env_setup.lowest(config.max_length, env.max_length)
     return NativeSteps(
         NativeBatchEnv(env, num_agents, limit, config.seed, 'play')
     )
@@ -481,12 +482,12 @@ def define_records(
     logdir: Path,
     step: int,
     columns: Sequence[str] = (),
-    settings: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Iterator['Records']:
     """Open the results of a run, see `agents.tools.runs.records`."""
     from agents.tools.runs.records import Records
 
-    made = Records(logdir, step, columns, settings)
+    made = Records(logdir, step, columns, **options)
     with contextlib.closing(made) as records:
         yield records
 

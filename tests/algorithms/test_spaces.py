@@ -73,6 +73,7 @@ def run(
         steps=32,
         update_every=8,
         eval_every=32,
+        log_every=32,
         eval_episodes=2,
         max_length=5,
         policy_layers=[4],

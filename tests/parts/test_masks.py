@@ -170,6 +170,7 @@ def config(choices, **changes):
         'batch_size': 32,
         'steps': 512,
         'eval_every': 256,
+        'log_every': 256,
         'eval_episodes': 2,
         'max_length': 20,
         'policy_layers': [8],

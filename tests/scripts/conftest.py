@@ -52,7 +52,7 @@ def native_run(tmp_path_factory):
     directory = tmp_path_factory.mktemp('native')
     config = configs.pendulum_native().copy(
         num_agents=2, steps=64, update_every=16, eval_every=32, batch_size=32,
-        max_length=20, update_epochs=1,
+        max_length=20, update_epochs=1, log_every=32,
     )  # fmt: skip
     tf.config.run_functions_eagerly(True)
     for _ in agents.train(config, directory):
@@ -74,6 +74,7 @@ def tiny():
             'batch_size': 5,
             'update_epochs': 1,
             'eval_every': 20,
+            'log_every': 1000,  # So that train and eval take turns.
             'eval_episodes': 2,
             'policy_layers': [4],
             'value_layers': [4],

@@ -62,12 +62,9 @@ def test_numbers_become_columns_and_curves(tiny, tmp_path):
         assert found == (expected and pytest.approx(expected, rel=1e-5))
         # What was there before is still in its place.
         assert float(row['score']) == pytest.approx(report.score, rel=1e-5)
-    found = event_accumulator.EventAccumulator(str(tmp_path / 'eval'))
+    found = event_accumulator.EventAccumulator(str(tmp_path / 'train'))
     found.Reload()
-    values = [
-        float(tf.make_ndarray(event.tensor_proto))
-        for event in found.Tensors('double')
-    ]
+    values = [event.value for event in found.Scalars('eval/double')]
     assert values == [pytest.approx(2 * r.score) for r in reports[1::2]]
     # A run that is gone on with keeps the columns that nobody fills any more.
     train(tiny(steps=60), tmp_path, False).run()

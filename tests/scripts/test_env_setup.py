@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from agents import tools
-from agents.scripts import configs, env_setup, vectors
+from agents.scripts import configs, env_setup, utility, vectors
 from agents.scripts.settings import SETTINGS
 from agents.tools import errors
 from agents.tools.envs import launch
@@ -424,7 +424,10 @@ def test_limit_is_that_of_the_environment_unless_max_length_is_lower(
 )
 def test_limit_of_a_native_environment(max_length, limit):
     found = config(env='native:Pendulum-v1', max_length=max_length)
-    assert env_setup.limit(found) == limit
+    for batch_env in utility.define_native_batch_envs(found):
+        assert batch_env._max_length == limit
+    made = env_setup.constructor(found)()
+    assert made.get_wrapper_attr('_max_episode_steps') == limit
 
 
 def test_environments_of_mujoco_are_quiet(start, tmp_path, monkeypatch, capfd):

@@ -2,7 +2,6 @@
 
 import textwrap
 
-import gymnasium as gym
 import pytest
 
 from agents.scripts import (
@@ -133,16 +132,6 @@ def test_arguments_are_those_that_replace_settings(file, size, origin):
             env=f'{file}:{name}', env_processes=False, changes=changes
         )
         assert found.origin == origin
-
-
-def test_longer_episodes_are_as_long_as_registered():
-    gym.register('Long-v0', 'gymnasium:Env', max_episode_steps=2000)
-    try:
-        found = experiments.find(env='Long-v0', look=False)
-    finally:
-        del gym.registry['Long-v0']
-    assert found.config == configs.ppo(env='Long-v0', max_length=2000)
-    assert found.origin.endswith('max_length 2,000, as registered')
 
 
 def test_environments_of_envpool_have_the_settings_of_the_same_task():

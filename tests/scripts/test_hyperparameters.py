@@ -1,7 +1,11 @@
 """Settings as TensorBoard reads them, beside the scores they have led to."""
 
+import html
+import re
+
 import gymnasium as gym
 import pytest
+from tensorboard import plugin_util
 from tensorboard.backend.event_processing import (
     data_provider,
     plugin_event_multiplexer,
@@ -33,6 +37,16 @@ def test_values_that_are_plain_are_hyperparameters():
     absent = {'env', 'value_clip', 'log_info', 'callbacks'}
     assert not absent & {*found}
     assert {*found} <= {*config} and len(found) > 40
+
+
+def test_settings_are_a_table_that_shows_them_as_they_are():
+    config = configs.ppo(env_kwargs={'a|b': '<b>*x*</b>\n`y`'}, env=make)
+    text = hyperparameters.as_markdown(config)
+    assert len(text.splitlines()) == 2 + len(config)
+    page = plugin_util.markdown_to_safe_html(text)
+    shown = html.unescape(re.sub(r'</?(table|thead|tbody|tr|th|td)>', '', page))
+    assert '{a|b: "<b>*x*</b>\\n`y`"}' in shown
+    assert '[64, 64]' in shown and 'make' in shown
 
 
 @pytest.fixture
@@ -79,6 +93,8 @@ def test_runs_are_compared_by_their_scores(
             value.name.tag: (value.value, value.training_step)
             for value in group.metric_values
         }
-        assert values['score'] == (pytest.approx(scores.pop(rate)), 40)
+        assert values['eval/score'] == (pytest.approx(scores.pop(rate)), 40)
+        assert group.name == f'{tmp_path.name}/{rate}'
+        assert min(values) == 'eval/score'  # Columns are in that order.
         assert group.hparams['env'].string_value == 'CartPole-v1'
         assert group.hparams['normalize_reward'].bool_value is True

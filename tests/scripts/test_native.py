@@ -29,6 +29,7 @@ def config(**changes):
         'batch_size': 16,
         'update_epochs': 2,
         'eval_every': 64,
+        'log_every': 1000,
         'eval_episodes': 2,
     }
     return configs.cartpole_native().copy(**{**small, **changes})
@@ -70,7 +71,7 @@ def test_half_a_run_and_the_other_half_are_the_whole(whole, tmp_path):
 
 
 def test_how_often_it_is_evaluated_changes_no_weight(whole, tmp_path):
-    train(config(eval_every=100), tmp_path).run()
+    train(config(eval_every=100, log_every=40), tmp_path).run()
     step, found = last_checkpoint(tmp_path)
     assert step == whole[0] == STEPS
     for name, value in whole[1].items():

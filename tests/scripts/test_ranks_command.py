@@ -186,8 +186,6 @@ def test_another_number_of_ranks_goes_on(killed, start):
     directory, _ = killed
     for ranks, steps, agents in ((1, 310_000, 8), (2, 330_000, 16)):
         step = utility.last_checkpoint(directory)
-        # A multiple of the rollouts of either.
-        step += -step % (128 * agents)
         settings = {
             'steps': steps,
             'eval_every': 10_000,

@@ -93,6 +93,17 @@ def test_best_is_the_highest_of_all_evaluations(made):
     assert last.endswith('  train 6.00  eval 7.00  50 steps/s')
 
 
+def test_line_has_the_mean_over_all_episodes_since_the_last(made):
+    made, _, stream = made
+    made.begin(0)
+    for episodes, score in ((3, 1.0), (0, math.nan), (1, 5.0)):
+        made.report(report('train', 600, score)._replace(episodes=episodes))
+    made.report(report('eval', 600, 9.0))
+    assert stream.getvalue().endswith('train 2.00  eval 9.00  50 steps/s\n')
+    made.report(report('eval', 1200, 9.0))
+    assert stream.getvalue().endswith('train -  eval 9.00  50 steps/s\n')
+
+
 @pytest.mark.parametrize('is_live', [False, True])
 def test_lines_leave_to_the_terminal_what_changes(clock, monkeypatch, is_live):
     stream = io.StringIO()

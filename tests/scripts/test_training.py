@@ -102,7 +102,7 @@ def test_run_directory(tiny, tmp_path, checkpoint):
     assert (observ_space.shape, action_space.n) == ((4,), 2)
     names = sorted(path.name for path in (tmp_path / 'checkpoints').iterdir())
     assert names == ['000000000020', '000000000040']
-    assert checkpoint(tmp_path)['step'] == 2 * (20 + 2 * 10)
+    assert checkpoint(tmp_path)['step'] == 2 * 40 + 1
     assert checkpoint(tmp_path)['algo/collector/rollouts'] == 4
 
 
@@ -123,31 +123,59 @@ def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
         for name in ('score', 'score_std', 'score_min', 'score_max'):
             told = getattr(score.report, name)
             assert float(row[name]) == pytest.approx(told, rel=1e-5)
-    for phase in ('train', 'eval'):
+    for phase, tag in (('train', 'rollout/score'), ('eval', 'eval/score')):
         reports = [s.report for s in scores if s.report.phase == phase]
-        found = event_accumulator.EventAccumulator(str(tmp_path / phase))
-        found.Reload()
         values = [
-            (event.step, float(tf.make_ndarray(event.tensor_proto)))
-            for event in found.Tensors('score')
+            (event.step, event.value)
+            for event in events(tmp_path / phase).Scalars(tag)
         ]
         assert values == [(r.step, pytest.approx(r.score)) for r in reports]
+
+
+def events(directory):
+    found = event_accumulator.EventAccumulator(str(directory))
+    return found.Reload()
+
+
+def test_no_tag_is_used_by_two_kinds(tiny, tmp_path):
+    train(tiny(), tmp_path, env_processes=False).run()
+    tags = events(tmp_path / 'train').Tags()
+    scalars, others = {*tags['scalars']}, {*tags['tensors']}
+    assert {'train/kl', 'train/entropy', 'train/policy_loss'} <= scalars
+    assert {'rollout/score', 'rollout/length', 'eval/length'} <= scalars
+    assert {'time/seconds', 'time/steps_per_second'} <= scalars
+    assert {'histograms/entropy', 'config'} <= others
+    assert not scalars & others
+    groups = {tag.partition('/')[0] for tag in scalars}
+    assert groups == {'rollout', 'train', 'eval', 'time'}
+    assert {*events(tmp_path / 'eval').Tags()['scalars']} == {
+        'eval/score', 'eval/score_std', 'eval/score_min', 'eval/score_max'
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures('eagerly')
+def test_there_are_rows_between_evaluations(tiny, tmp_path):
+    train(tiny(log_every=None), tmp_path, env_processes=False).run()
+    found = [(row['phase'], int(row['step'])) for row in rows(tmp_path)]
+    assert found == [
+        ('train', 10), ('train', 20), ('eval', 20),
+        ('train', 30), ('train', 40), ('eval', 40),
+    ]  # fmt: skip
 
 
 def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr('agents.scripts.training.REPORTING_SHARE', 1.0)
     for _ in train(tiny(), tmp_path, env_processes=False):
         pass
-    found = event_accumulator.EventAccumulator(str(tmp_path / 'train'))
-    found.Reload()
+    found = events(tmp_path / 'train')
     kinds = {
         name: found.SummaryMetadata(name).plugin_data.plugin_name
         for name in found.Tags()['tensors']
     }
     for name in ('action', 'reward', 'weights/policy', 'gradients/value'):
-        assert kinds[name] == 'histograms'
+        assert kinds[f'histograms/{name}'] == 'histograms'
     # Twice per phase of 20 steps, and rows of (from, to, how many).
-    weights = found.Tensors('weights/policy')
+    weights = found.Tensors('histograms/weights/policy')
     assert [event.step for event in weights] == [10, 20, 30, 40]
     # A layer of 4 → 4 and one of 4 → 2.
     table = tf.make_ndarray(weights[0].tensor_proto)
@@ -222,11 +250,9 @@ def test_curves_go_on_without_going_back(tiny, tmp_path):
     assert steps(tmp_path) == [
         (phase, step) for step in (20, 40, 60, 80) for phase in PHASES
     ]
-    for phase in PHASES:
-        found = event_accumulator.EventAccumulator(str(tmp_path / phase))
-        found.Reload()
-        dates = [event.step for event in found.Tensors('score')]
-        assert dates == [20, 40, 60, 80]
+    for phase, tag in (('train', 'rollout/score'), ('eval', 'eval/score')):
+        scalars = events(tmp_path / phase).Scalars(tag)
+        assert [event.step for event in scalars] == [20, 40, 60, 80]
 
 
 PHASES = 'train', 'eval'
@@ -320,7 +346,7 @@ def test_resumes_with_another_number_of_agents(
     assert f'{line}episodes begin anew' in told
 
 
-def test_counts_on_from_the_next_multiple_of_a_rollout(
+def test_counts_on_from_within_a_rollout_of_another_size(
     tiny, tmp_path, checkpoint
 ):
     for _ in train(tiny(), tmp_path, env_processes=False):
@@ -332,11 +358,12 @@ def test_counts_on_from_the_next_multiple_of_a_rollout(
     console, told = listener()
     config = tiny(num_agents=3, steps=90, eval_every=30)
     scores = list(train(config, tmp_path, env_processes=False, say=console))
-    assert 'train resumed at step 45; tracing and compiling' in told
+    assert 'train resumed at step 40; tracing and compiling' in told
     assert [(s.report.phase, s.report.step) for s in scores] == [
-        ('train', 60), ('eval', 60), ('train', 90), ('eval', 90)
+        ('train', 70), ('eval', 70), ('train', 100), ('eval', 100)
     ]  # fmt: skip
-    assert checkpoint(tmp_path)['algo/collector/rollouts'] == 90 // 15
+    # 40 steps are counted as 3 rollouts of 15.
+    assert checkpoint(tmp_path)['algo/collector/rollouts'] == 3 + 4
 
 
 def test_run_that_was_stopped_at_its_last_evaluation_is_completed_once(

@@ -301,7 +301,7 @@ class Loop:
         summary = self._training.summary
         if self.records and summary and self._summaries.allows():
             with self._during('summary'), self._summaries.spend():
-                self.records.summarize('train', self.clock(), summary())
+                self.records.summarize(self.clock(), summary())
 
     def _save_if_due(self, saver: Any) -> None:
         every = max(self._evaluation.every, self._training.rollout)

@@ -1,26 +1,29 @@
 """The results of a run in files: progress.csv and events for TensorBoard."""
 
 import contextlib
-import itertools
 import math
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.histogram.summary_v2 import histogram_pb
 from tensorboard.plugins.hparams.summary_v2 import hparams_pb
-from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.plugins.text.summary_v2 import text_pb
 
 from agents.tools import errors
 from agents.tools.graph.backend import tf
 from agents.tools.runs import files, progress
 from agents.tools.runs.loop import Report
 
-# The phase whose numbers runs are compared by.
-COMPARED = 'eval'
+# Directories of events. What hyperparameters are compared by has its own, since
+# TensorBoard compares them by every curve that is beside them, in order.
+EVENTS, COMPARED = 'train', 'eval'
+
+# Columns of the episodes that ended.
+EPISODES = progress.COLUMNS[2:8]
 
 
 class Records:
@@ -33,8 +36,9 @@ class Records:
             rows that were cut short. A table from before there were all of
             `progress.COLUMNS` gets those that it lacks, at its end.
         columns: Further columns that a table gets in the same way.
-        settings: Numbers and texts by name that TensorBoard compares runs by,
-            beside the numbers of the evaluation.
+        settings: Numbers and texts by name that TensorBoard compares the scores
+            of evaluations by.
+        text: Settings in Markdown, to be read in TensorBoard.
 
     A metric that no report had before becomes a column of the whole table.
     """
@@ -45,11 +49,12 @@ class Records:
         step: int = 0,
         columns: Sequence[str] = (),
         settings: Mapping[str, bool | float | str] | None = None,
+        text: str = '',
     ):
         self._directory = pathlib.Path(directory)
         self._path = self._directory / progress.FILE
         self._columns = [*progress.COLUMNS, *columns]
-        self._settings = settings
+        self._settings, self._text = settings, text
         self._names: list[str] = []
         self._writers: dict[str, Any] = {}
         if os.path.lexists(self._path):
@@ -68,18 +73,20 @@ class Records:
             self._keep_until(report.step)
         cells = [_format(row.get(name, '')) for name in self._names]
         files.append(self._path, progress.encode([cells]))
-        scalars = [
-            scalar_pb(name, value)
-            for name, value in row.items()
-            if name not in ('step', 'phase') and not math.isnan(value)
-        ]
-        self._write_event(report.phase, report.step, scalars)
-        with self._tell_failures():
-            self._writers[report.phase].flush()
+        events: dict[str, list[Summary.Value]] = {EVENTS: [], COMPARED: []}
+        for name, value in row.items():
+            if name not in ('step', 'phase') and not math.isnan(value):
+                tag = tag_of(report.phase, name)
+                place = COMPARED if tag.startswith('eval/score') else EVENTS
+                scalar = Summary.Value(tag=tag, simple_value=value)
+                events[place].append(scalar)
+        for place, values in events.items():
+            if values:
+                self._write_event(place, report.step, values)
+                with self._tell_failures():
+                    self._writers[place].flush()
 
-    def summarize(
-        self, phase: str, step: int, tensors: Mapping[str, tf.Tensor]
-    ) -> None:
+    def summarize(self, step: int, tensors: Mapping[str, tf.Tensor]) -> None:
         """Write histograms.
 
         NumPy counts what is in their buckets, as TensorFlow takes eight times
@@ -87,9 +94,10 @@ class Records:
         """
         with np.errstate(all='ignore'):  # Not all numbers are finite.
             histograms = [
-                histogram_pb(name, tensor) for name, tensor in tensors.items()
+                histogram_pb(f'histograms/{name}', tensor).value[0]
+                for name, tensor in tensors.items()
             ]
-        self._write_event(phase, step, histograms)
+        self._write_event(EVENTS, step, histograms)
 
     def close(self) -> None:
         """Write what is left; nothing can be written afterwards."""
@@ -109,24 +117,28 @@ class Records:
             ) from error
 
     def _write_event(
-        self, phase: str, step: int, summaries: Sequence[Summary]
+        self, place: str, step: int, values: Iterable[Summary.Value]
     ) -> None:
-        """Write summaries as one event, which takes as long as a single one."""
-        values = itertools.chain(*(summary.value for summary in summaries))
+        """Write values as one event, which takes as long as a single one."""
         event = Summary(value=values).SerializeToString()
-        with self._tell_failures(), self._open_writer(phase).as_default(step):
+        with self._tell_failures(), self._open_writer(place).as_default(step):
             tf.summary.experimental.write_raw_pb(event)
 
-    def _open_writer(self, phase: str) -> Any:
-        if phase not in self._writers:
-            directory = self._directory / phase
+    def _open_writer(self, place: str) -> Any:
+        if place not in self._writers:
+            directory = self._directory / place
             files.make_directory(directory)
             files.require_no_links(directory)  # TensorFlow would follow them.
             writer = tf.summary.create_file_writer(str(directory))
-            self._writers[phase] = writer
-            if self._settings and phase == COMPARED:
-                self._write_event(phase, 0, [hparams_pb(self._settings)])
-        return self._writers[phase]
+            self._writers[place] = writer
+            if self._settings and place == COMPARED:
+                # With the directory above, as sweeps have runs of equal names.
+                name = '/'.join(self._directory.absolute().parts[-2:])
+                found = hparams_pb(self._settings, trial_id=name)
+                self._write_event(place, 0, found.value)
+            if self._text and place == EVENTS:
+                self._write_event(place, 0, text_pb('config', self._text).value)
+        return self._writers[place]
 
     def _keep_until(self, step: int) -> None:
         """Keep the rows of the table until a step, with all columns."""
@@ -140,6 +152,16 @@ class Records:
                 if row.step <= step:
                     cells = [row.cells.get(name, '') for name in self._names]
                     file.write(progress.encode([cells]))
+
+
+def tag_of(phase: str, column: str) -> str:
+    """Return the tag in TensorBoard of a column of a phase."""
+    if column == 'steps_per_second' or column.endswith('seconds'):
+        return f'time/{column}' if phase == 'train' else f'time/eval_{column}'
+    if phase == 'train':
+        is_of_episodes = column in EPISODES or column.startswith('info/')
+        return f'{"rollout" if is_of_episodes else "train"}/{column}'
+    return f'{phase}/{column}'
 
 
 def _format(value: Any) -> Any:

@@ -82,10 +82,10 @@ class Timeline:
         self.calls[-1] += 'r'
         self.reports.append(report)
 
-    def summarize(self, phase, step, tensors):
+    def summarize(self, step, tensors):
         assert list(tensors) == ['histogram']
         self.calls[-1] += 'l'
-        self.logged.append((phase, step))
+        self.logged.append(step)
 
     def is_better(self, score):
         return score > self.best
@@ -158,7 +158,7 @@ def test_call_comprises_rollouts_until_something_is_due():
 def test_report_and_summary_are_due_at_multiples_of_their_periods():
     timeline = Timeline(3, 15, 100, report_every=4, summarize_every=2)
     assert timeline.run() == 'tl tlr tlr tlr tlr er'
-    assert timeline.logged == [('train', step) for step in (3, 6, 9, 12, 15)]
+    assert timeline.logged == [3, 6, 9, 12, 15]
 
 
 def test_checkpoint_is_due_after_some_evaluations():

@@ -41,10 +41,13 @@ def steps(directory):
 
 
 def events(directory):
-    """Scalars `{name: [(step, value)]}` as TensorBoard reads them."""
+    """Numbers `{name: [(step, value)]}` as TensorBoard reads them."""
     found = event_accumulator.EventAccumulator(str(directory))
     found.Reload()
-    tensors = {}
+    tensors = {
+        name: [(event.step, event.value) for event in found.Scalars(name)]
+        for name in found.Tags()['scalars']
+    }
     for name in found.Tags()['tensors']:
         tensors[name] = [
             (event.step, tf.make_ndarray(event.tensor_proto))
@@ -82,7 +85,7 @@ def test_rows_are_there_at_once(tmp_path):
     records = Records(tmp_path)
     records.report(make_report(1))
     assert steps(tmp_path) == [1]
-    assert events(tmp_path / 'train')['score'] == [(1, 1.5)]
+    assert events(tmp_path / 'train')['rollout/score'] == [(1, 1.5)]
     records.report(make_report(2))
     assert steps(tmp_path) == [1, 2]
     records.close()
@@ -201,26 +204,38 @@ def test_events(tmp_path):
         make_report(200, 'eval', score=-3.0),
     )
     train = events(tmp_path / 'train')
-    assert sorted(train) == sorted([*COLUMNS[2:], 'loss'])
-    assert train['loss'] == [(100, 0.5), (200, 0.25)]
-    assert train['score'] == [(100, 1.5)]
-    assert train['episodes'] == [(100, 3), (200, 3)]
-    assert train['score_std'] == [(100, 0.5)]
-    assert train['score_min'] == [(100, 0.5)]
-    assert train['score_max'] == [(100, 3.5)]
-    assert events(tmp_path / 'eval')['score'] == [(200, -3.0)]
+    episodes = [f'rollout/{name}' for name in COLUMNS[2:8]]
+    times = [
+        f'time/{prefix}{n}' for n in COLUMNS[8:] for prefix in ('', 'eval_')
+    ]
+    evaluation = ['eval/length', 'eval/episodes']
+    assert sorted(train) == sorted(
+        [*episodes, *times, *evaluation, 'train/loss']
+    )
+    assert train['train/loss'] == [(100, 0.5), (200, 0.25)]
+    assert train['rollout/score'] == [(100, 1.5)]
+    assert train['rollout/episodes'] == [(100, 3), (200, 3)]
+    assert train['rollout/score_std'] == [(100, 0.5)]
+    assert train['rollout/score_min'] == [(100, 0.5)]
+    assert train['rollout/score_max'] == [(100, 3.5)]
+    scores = events(tmp_path / 'eval')
+    assert [*scores] == [f'eval/{name}' for name in COLUMNS[2:6]]
+    assert scores['eval/score'] == [(200, -3.0)]
 
 
 def test_events_of_a_resumed_run_go_on(tmp_path):
     write(tmp_path, make_report(100))
     write(tmp_path, make_report(200, score=2.0), resumed_at=100)
-    assert events(tmp_path / 'train')['score'] == [(100, 1.5), (200, 2.0)]
+    assert events(tmp_path / 'train')['rollout/score'] == [
+        (100, 1.5),
+        (200, 2.0),
+    ]
 
 
 def test_histograms(tmp_path):
     with contextlib.closing(Records(tmp_path)) as records:
-        records.summarize('train', 50, {'action': tf.constant([1.0, 1.0, 4.0])})
-    ((step, buckets),) = events(tmp_path / 'train')['action']
+        records.summarize(50, {'action': tf.constant([1.0, 1.0, 4.0])})
+    ((step, buckets),) = events(tmp_path / 'train')['histograms/action']
     # Rows of a bucket's left edge, right edge and number of values.
     assert step == 50
     assert buckets[0, 0] == 1 and buckets[-1, 1] == 4
@@ -241,23 +256,23 @@ def test_histograms_of_anything(tmp_path):
         np.errstate(all='raise'),  # As an environment may set it.
         contextlib.closing(Records(tmp_path)) as records,
     ):
-        records.summarize('train', 50, tensors)
+        records.summarize(50, tensors)
     found = events(tmp_path / 'train')
-    assert set(found) == set(tensors)
-    ((_, buckets),) = found['flags']
+    assert set(found) == {f'histograms/{name}' for name in tensors}
+    ((_, buckets),) = found['histograms/flags']
     assert buckets[0, 2] == buckets[-1, 2] == 1
-    ((_, buckets),) = found['one']
+    ((_, buckets),) = found['histograms/one']
     assert buckets[-1].tolist() == [5, 5, 1]
 
 
 def test_histograms_are_those_of_tensorflow(tmp_path):
     values = tf.random.stateless_normal([100, 7], [1, 2])
     with contextlib.closing(Records(tmp_path / 'ours')) as records:
-        records.summarize('train', 50, {'values': values})
+        records.summarize(50, {'values': values})
     writer = tf.summary.create_file_writer(str(tmp_path / 'theirs'))
     with contextlib.closing(writer), writer.as_default(50):
         tf.summary.histogram('values', values)
-    ((step, ours),) = events(tmp_path / 'ours' / 'train')['values']
+    ((step, ours),) = events(tmp_path / 'ours' / 'train')['histograms/values']
     ((_, theirs),) = events(tmp_path / 'theirs')['values']
     assert step == 50
     np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
@@ -269,7 +284,7 @@ def test_nothing_is_written_after_close(tmp_path):
     records.close()
     before = files(tmp_path)
     with pytest.raises(RuntimeError, match='already closed'):
-        records.summarize('train', 200, {'action': tf.zeros(3)})
+        records.summarize(200, {'action': tf.zeros(3)})
     records.close()
     assert files(tmp_path) == before
 
