@@ -115,7 +115,9 @@ class Flatten(keras.layers.Layer):
         if isinstance(space, gym.spaces.Box) and space.dtype == 'uint8':
             # Flags stay flags, also beside counts that go further.
             leaf = leaf / np.maximum(space.high, 1).astype(np.float32)
-        return tf.reshape(leaf, [-1, math.prod(leaf.shape[1:])])
+        width = math.prod(leaf.shape[1:])
+        # The number of rows cannot be inferred where they are empty.
+        return tf.reshape(leaf, [-1 if width else tf.shape(leaf)[0], width])
 
 
 class Convolutions(keras.layers.Layer):

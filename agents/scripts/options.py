@@ -84,9 +84,10 @@ class Parser(argparse.ArgumentParser):
         options, unknown = self.parse_known_args(arguments)
         if unknown:
             self._refuse(unknown)
-        for name, value in vars(options).items():
-            if value == '':
-                self.error(f'argument --{name} must not be empty')
+        for action in self._actions:
+            if getattr(options, action.dest, None) == '':
+                name = ''.join(action.option_strings[-1:]) or action.metavar
+                self.error(f'argument {name} must not be empty')
         try:
             os.getcwd()
         except OSError:

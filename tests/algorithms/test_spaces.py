@@ -111,7 +111,10 @@ def test_reinforce():
     assert np.isfinite(scores).all()
 
 
-@pytest.mark.parametrize(('observs', 'actions'), [*zip(OBSERVS, ACTIONS)])
+@pytest.mark.parametrize(
+    ('observs', 'actions'),
+    [*zip(OBSERVS, ACTIONS), ('empty part', 'scalar Box')],
+)
 @pytest.mark.parametrize('kind', ['feed_forward', 'recurrent'])
 @pytest.mark.usefixtures('eagerly')
 def test_each_without_compiling(observs, actions, kind):

@@ -194,9 +194,12 @@ class _Slot:
         return self._views[places]
 
 
-def _view(address: int, spec: Spec) -> np.ndarray:
+def _view(address: int | None, spec: Spec) -> np.ndarray:
     dtype = np.dtype(spec.dtype)
     size = math.prod(spec.shape) * dtype.itemsize
+    if address is None:  # XLA gives arrays without numbers no address.
+        assert not size
+        return np.zeros(spec.shape, dtype)
     memory = memoryview((ctypes.c_char * size).from_address(address))
     return np.frombuffer(memory, dtype).reshape(spec.shape)
 

@@ -54,6 +54,15 @@ def test_numbers_of_every_type_come_and_go(make, kind):
     assert shape.numpy().tolist() == [1, 3]
 
 
+def test_arrays_without_numbers_come_and_go(make):
+    def grow(inputs, results):
+        results[1][:] = len(inputs[0])
+
+    call = HostCall(grow, [Spec((0, 3), 'uint8'), Spec((2,), 'int32')])
+    empty, count = make(call)(tf.zeros((1, 0), tf.uint8))
+    assert empty.shape == (0, 3) and count.numpy().tolist() == [1, 1]
+
+
 def test_shapes_of_results_are_static():
     call = HostCall(lambda inputs, results: None, [Spec((4, 2), 'float32')])
 
