@@ -43,7 +43,7 @@ class Policy:
             raise ValueError('it is compressed')
         if sum(entry.file_size for entry in entries) > os.path.getsize(path):
             raise ValueError('its arrays are larger than the file')
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(path, allow_pickle=False, max_header_size=1000) as file:
             arrays = dict(file)
         self.description = json.loads(str(arrays.pop('policy')))
         self._arrays = {}

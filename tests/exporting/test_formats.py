@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import zipfile
 
 import gymnasium as gym
 import numpy as np
@@ -373,6 +374,12 @@ def test_runner_refuses_a_damaged_policy(tmp_path, changes, message):
     write_arrays(path, **{**DENSE, **changes})
     with pytest.raises(ValueError, match=message):
         run_policy.Policy(path)(np.ones(changes.get('leaf', 3)))
+    write_arrays(path, **DENSE)
+    with zipfile.ZipFile(path, 'a') as archive:
+        header = b'\x93NUMPY\x01\x00' + (4000).to_bytes(2, 'little')
+        archive.writestr('long.npy', header + b'"' * 4000)
+    with pytest.raises(ValueError, match='Header info length'):
+        run_policy.Policy(path)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(ValueError, match='is no exported policy'):
         run_policy.Policy(path)

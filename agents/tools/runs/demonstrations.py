@@ -35,7 +35,7 @@ from agents.tools.runs import files
 MAX_BYTES = 2**31
 MAX_RATIO, FEW_BYTES = 250, 2**26
 MAX_ARRAYS = 1000
-HEADER_BYTES = 2**16
+HEADER_BYTES = 1000  # Parsing takes a time that grows with the square.
 
 # Others than these inflate to any size before it can be looked at.
 COMPRESSIONS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED

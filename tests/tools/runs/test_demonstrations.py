@@ -200,6 +200,15 @@ def test_array_that_is_hostile_is_refused(tmp_path, contents):
     refused(path, 'cannot be used')
 
 
+def test_header_that_takes_long_to_parse_is_refused(tmp_path):
+    path = write(tmp_path / 'demos.npz', observ=None)
+    text = b'"' + b'\\"' * 2_000
+    size = len(text).to_bytes(4, 'little')
+    with zipfile.ZipFile(path, 'a') as archive:
+        archive.writestr('observ.npy', b'\x93NUMPY\x02\x00' + size + text)
+    refused(path, 'Header info length')
+
+
 def test_file_that_unpacks_to_more_than_memory_is_refused(
     tmp_path, monkeypatch
 ):
