@@ -30,7 +30,7 @@ for _ in range(3000 if 'policy_layers' in settings else 0):
     if notes.read_text().count('begin') > 1:  # Another runs beside it.
         break
     time.sleep(0.01)
-run.mkdir()
+run.mkdir(exist_ok=True)
 score = 1e-3 / settings['learning_rate'] + settings.get('discount', 0) + seed
 (run / 'progress.csv').write_text(
     'step,phase,score,score_std,seconds\\n'
