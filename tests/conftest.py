@@ -40,6 +40,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope='session', autouse=True)
+def own_state(tmp_path_factory):
+    """Keeps the key for signatures out of the directory of the user."""
+    state = str(tmp_path_factory.mktemp('state'))
+    os.environ['XDG_STATE_HOME'] = state
+
+
 @pytest.fixture
 def nothing_left():
     """Fails a test that leaves a process or shared memory behind."""

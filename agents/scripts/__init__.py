@@ -12,7 +12,7 @@ From a name to settings, in the order in which they are asked for:
     settings        the default, kind, unit and meaning of each
     kinds, checks   which values a setting may have
     overrides       what the command line says instead; plain_yaml reads it
-    config_file     the file that a run keeps them in; trust, what of it is used
+    config_file     the file that a run keeps them in; trust, whose code counts
     settings_text   lists them; hyperparameters, for TensorBoard
 
 From settings to a training, which `training` puts together:

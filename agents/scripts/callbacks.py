@@ -18,8 +18,8 @@ What it returns is of use:
 
 An error that it raises ends the training in the same way and is raised again.
 Of several ranks the first alone calls it, and all do as it says. A config may
-have callbacks as well; they are not taken from the file of a run that is
-resumed, but from whoever resumes it.
+have callbacks as well. A run that is resumed by its name alone finds those of
+its file again; where a config is given, its callbacks count instead.
 
 Those below decide when to stop.
 """

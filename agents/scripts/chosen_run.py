@@ -87,11 +87,12 @@ def _choose(
         The directory that it names; what to train; the settings that the run
         there has, if there is one; and those that it is going to have.
     """
-    directory, saved = _directory(given), None
-    # Other machines need not see the files of this one.
+    directory, read = _directory(given), None
+    # Other machines need not see the files of this one, nor the user's key.
     if directory and ranks.is_first and run_directory.is_run(directory):
-        saved = config_file.load_config(directory)
-    saved = ranks.share(saved)
+        read = config_file.read(directory)
+    shared = ranks.share(read)
+    saved = shared and config_file.Saved(*shared)
     changes = _changes(given)
     if directory is None or saved is None:
         if directory and not (given.config or given.env):
@@ -108,10 +109,19 @@ def _choose(
         )
         changed = overrides.apply(experiment.config, changes)
         return directory, experiment, None, changed
-    base = experiments.complete(saved, given.config, given.env)
-    if base and given.name:
-        _require_same(as_given(given, directory), saved, base, changes)
-    old = config_file.restore_config(base, directory, changes, saved=saved)
+    base = experiments.find(given.config).config if given.config else None
+    env = experiments.find_env(given.env) if given.env else None
+    if given.name:
+        asked: dict[str, Any] = {}
+        if base is not None:
+            asked = {'algorithm': base.algorithm, 'env': base.env}
+        if env is not None:
+            asked['env'] = env
+        shown = as_given(given, directory)
+        _require_same(shown, saved.values, asked, changes)
+    old = config_file.restore_config(
+        base, directory, changes, (), saved, env, given.trust
+    )
     experiment = Experiment(_name(given), old if base is None else base)
     return directory, experiment, old, overrides.apply(old, changes)
 
@@ -150,7 +160,7 @@ def _changes(given: argparse.Namespace) -> list[str]:
 def _require_same(
     shown: pathlib.Path,
     saved: Mapping[str, Any],
-    config: AttrDict,
+    asked: Mapping[str, Any],
     changes: list[str],
 ) -> None:
     """Refuse to go on with a run that is of something else.
@@ -158,11 +168,11 @@ def _require_same(
     Args:
         shown: The directory of the run.
         saved: Its settings.
-        config: What was asked for.
+        asked: Settings that say what was asked for.
         changes: Settings that are to be changed.
     """
-    for key in ('algorithm', 'env'):
-        old, new = saved.get(key), plain_yaml.simplify(config[key])
+    for key, value in asked.items():
+        old, new = saved.get(key), plain_yaml.simplify(value)
         if old != new and not any(
             text.startswith(f'{key}=') for text in changes
         ):

@@ -1,13 +1,21 @@
 """Writes and reads the file in which a run keeps its settings."""
 
+import copy
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from agents.algorithms import sizes
-from agents.scripts import checks, env_setup, overrides, plain_yaml, trust
-from agents.scripts.settings import ALGORITHM_GROUPS, find_defaults
+from agents.scripts import (
+    checks,
+    config_names,
+    env_setup,
+    overrides,
+    plain_yaml,
+    trust,
+)
+from agents.scripts.settings import ALGORITHM_GROUPS, SETTINGS, find_defaults
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
@@ -38,9 +46,16 @@ SIZES = {
     'env': NATIVE,
 }
 
-# A setting that is the caller's in any case: it names code, and nothing that
-# was learnt depends on it.
+# A setting that only a training uses; a config that the caller gives decides
+# it, since nothing that was learnt depends on it.
 CALLBACKS = 'callbacks'
+
+# Settings that a policy does without, once it has learnt.
+UNUSED_BY_POLICY = 'env', 'env_kwargs', CALLBACKS
+
+# The entry of the file that says where functions are found again, and the
+# signature of all that names code.
+CODE = 'code'
 
 # How much of the names of other runs is told where one is not found.
 MOST_CHARACTERS = 200
@@ -55,16 +70,45 @@ OTHER_VERSION = (
 )
 
 
+class Saved(NamedTuple):
+    """Settings of a run, as its file has them.
+
+    Attributes:
+        values: Plain values by name, in which texts stand for functions.
+        functions: Settings with functions, as `trust.locate` describes them.
+        doubt: Why values that name code are not to be used, if so.
+    """
+
+    values: Mapping[str, Any]
+    functions: Mapping[str, Any]
+    doubt: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether all that names code may be used."""
+        return not self.doubt
+
+
 def save_config(
     config: Mapping[str, Any], directory: str | pathlib.Path
 ) -> None:
-    """Write a configuration as plain values.
+    """Write a configuration as plain values, and sign what names code.
 
-    A function, such as that of an environment, is written as a text that
-    names it, in angle brackets; it cannot be read back.
+    A function, such as that of an environment, is written as a text in angle
+    brackets, and where it is found again under the key CODE.
     """
-    values = {key: plain_yaml.simplify(value) for key, value in config.items()}
     path = pathlib.Path(directory) / CONFIG_FILE
+    values = {key: plain_yaml.simplify(value) for key, value in config.items()}
+    if CALLBACKS in values:
+        values[CALLBACKS] = [*map(config_names.absolute, values[CALLBACKS])]
+    functions = {
+        key: trust.locate(config[key])
+        for key, value in values.items()
+        if plain_yaml.names_function(value)
+    }
+    signature = trust.sign(path, [*values.items(), *functions.items()])
+    if functions or signature:
+        values[CODE] = {'functions': functions, 'signature': signature}
     files.write_changed(path, f'{plain_yaml.format_value(values)}\n'.encode())
 
 
@@ -79,6 +123,24 @@ def require_plain(config: Mapping[str, Any]) -> None:
 
 def load_config(directory: pathlib.Path) -> AttrDict:
     """Read the values that `save_config` wrote; runs no code."""
+    return _read(directory)[0]
+
+
+def read(directory: pathlib.Path) -> Saved:
+    """Read the settings of a run, and check their signature; runs no code."""
+    values, code = _read(directory)
+    functions = code.get('functions', {})
+    functions = functions if isinstance(functions, dict) else {}
+    doubt = trust.find_doubt(
+        directory / CONFIG_FILE,
+        [*values.items(), *functions.items()],
+        code.get('signature'),
+    )
+    return Saved(values, functions, doubt)
+
+
+def _read(directory: pathlib.Path) -> tuple[AttrDict, dict[str, Any]]:
+    """Read the settings of a run, and the entry CODE beside them."""
     path = pathlib.Path(directory) / CONFIG_FILE
     if not os.path.lexists(path):
         raise errors.ConfigError(
@@ -92,7 +154,8 @@ def load_config(directory: pathlib.Path) -> AttrDict:
     values = plain_yaml.parse(text, str(path))
     if not isinstance(values, dict):
         raise errors.ConfigError(f'{path} does not hold settings.')
-    return AttrDict(values)
+    code = values.pop(CODE, {})
+    return AttrDict(values), code if isinstance(code, dict) else {}
 
 
 def _suggest_run(directory: pathlib.Path) -> str:
@@ -108,50 +171,104 @@ def restore_config(
     config: AttrDict | None,
     directory: pathlib.Path,
     changes: Sequence[str] = (),
-    unused: Sequence[str] = (),
-    saved: Mapping[str, Any] | None = None,
+    unused: Sequence[str] = (CALLBACKS,),
+    saved: Saved | None = None,
+    env: Any = None,
+    trusted: bool = False,
 ) -> AttrDict:
     """Give a configuration the values that a run was started with.
 
-    Functions, which are not saved, are taken from the configuration. Other
-    names of code, such as of a module to be imported, count only where the
-    configuration has the same, since a file may come from a stranger. Callbacks
-    are those of the configuration.
+    Values that name code count if the user has signed the run or trusts it, or
+    if the configuration has the same. Functions are those of the configuration
+    where it has some.
 
     Args:
         config: The configuration, or None for the defaults.
         directory: Directory of the run.
         changes: Texts `key=value` that belong to the configuration.
         unused: Settings that are not going to be used, whatever they are.
-        saved: What `load_config` has read, where another rank has.
+        saved: The settings of the run, where they were read already.
+        env: Environment in place of that of the run, if it is not None.
+        trusted: Whether to use what names code though the run is not signed.
     """
-    if saved is None:
-        saved = load_config(directory)
+    saved = read(directory) if saved is None else saved
     asked = config is not None
     if config is None:
-        algorithm: Any = saved.get('algorithm')
-        if plain_yaml.names_function(algorithm):
-            raise trust.refuse('algorithm', algorithm, '', directory)
-        errors.require_known('algorithm', algorithm, ALGORITHM_GROUPS)
-        config = find_defaults(algorithm)
-    _require_known(saved, config, directory)
+        config = _find_defaults(saved, directory, trusted)
+    if env is not None:
+        config = config.copy(env=env)
+    _require_known(saved.values, config, directory)
     given = overrides.apply(config, changes)
+    changed = {text.partition('=')[0] for text in changes}
     values = {}
-    for key, value in saved.items():
-        if key == CALLBACKS:
+    for key, value in saved.values.items():
+        if (key == 'env' and env is not None) or (key == CALLBACKS and asked):
             continue
-        own = plain_yaml.simplify(given[key])
         has_function = plain_yaml.names_function(value)
         if not has_function:
             value = _convert(key, value, config[key], directory)
-        if trust.is_trusted(key, value, own):
-            values[key] = given[key] if has_function else value
-        elif key not in unused:
+        own = plain_yaml.simplify(given[key])
+        same_kind = has_function and plain_yaml.names_function(own)
+        if not trust.names_code(key, value):
+            values[key] = value
+        elif same_kind or own == value:
+            values[key] = given[key]
+        elif key in unused:
+            continue
+        elif key in changed and not (trusted or saved.is_own):
+            values[key] = given[key]
+        else:
             hint = f'; yours is {own!r}' if asked else ''
-            raise trust.refuse(key, saved[key], hint, directory)
+            values[key] = _find_code(key, saved, directory, trusted, hint)
+    if 'env' not in saved.values and env is None:
+        raise errors.ConfigError(
+            f"{directory / CONFIG_FILE} lacks the setting 'env'. Put back what "
+            'was removed, or pass --env (env= in Python).'
+        )
     restored = config.copy(**values)
     sizes.require_weights(restored)
     return restored
+
+
+def _find_defaults(
+    saved: Saved, directory: pathlib.Path, trusted: bool
+) -> AttrDict:
+    """Return the defaults of the settings that a run has."""
+    algorithm: Any = saved.values.get('algorithm')
+    if not plain_yaml.names_function(algorithm):
+        errors.require_known('algorithm', algorithm, ALGORITHM_GROUPS)
+        return find_defaults(algorithm)
+    _require_trust('algorithm', saved, directory, trusted)
+    defaults = {
+        key: copy.deepcopy(SETTINGS[key].default)
+        for key in saved.values
+        if key in SETTINGS
+    }
+    return AttrDict(defaults)
+
+
+def _require_trust(
+    key: str,
+    saved: Saved,
+    directory: pathlib.Path,
+    trusted: bool,
+    hint: str = '',
+) -> Any:
+    """Refuse a value that names code, or return it as it is found again."""
+    value = saved.functions.get(key, saved.values[key])
+    if not trust.is_located(value) or not (trusted or saved.is_own):
+        raise trust.refuse(key, value, str(directory), saved.doubt, hint)
+    return value
+
+
+def _find_code(
+    key: str, saved: Saved, directory: pathlib.Path, trusted: bool, hint: str
+) -> Any:
+    """Return a value that names code, with the functions that it stands for."""
+    value = _require_trust(key, saved, directory, trusted, hint)
+    if not saved.is_own:
+        trust.show(key, value, directory)
+    return trust.find_functions(key, value)
 
 
 def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:

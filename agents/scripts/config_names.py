@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import inspect
+import os
 import pathlib
 import re
 import sys
@@ -15,12 +16,17 @@ from agents.scripts.settings import use_whole_numbers
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
+# Functions that were found in files, and settings that functions of files have
+# made, each with a text that finds it again.
+_found: list[tuple[Any, str]] = []
+_made: list[tuple[Any, str]] = []
+
 
 def find_config(name: str) -> Callable[[], AttrDict]:
     """Find a function of `configs.py`, or of a file as `file.py:function`."""
     if ':' in name:
-        file, _, function = name.rpartition(':')
-        return functools.partial(_call, find_in_file(file, function), file)
+        function = find_in_file(*name.rsplit(':', 1))
+        return functools.partial(_call, function, name)
     known = list_configs()
     if name not in known:
         raise errors.ConfigError(
@@ -71,7 +77,55 @@ def find_in_file(file: str, name: str) -> Callable[..., Any]:
             f'There is no function {name!r} in {file}'
             f'{errors.nearest(name, names)}'
         )
-    return getattr(module, name)
+    function = getattr(module, name)
+    _found.append((function, absolute(f'{file}:{name}')))
+    return function
+
+
+def absolute(text: str) -> str:
+    """Return `file.py:function` with the absolute path of the file."""
+    file, colon, function = text.rpartition(':')
+    if not file.endswith('.py'):
+        return text
+    return f'{os.path.abspath(file)}{colon}{function}'
+
+
+def locate(function: Callable) -> str | None:
+    """Return a text that `find_again` finds a function by, if there is one."""
+    for known, text in _found:
+        if known is function:
+            return text
+    module = sys.modules.get(getattr(function, '__module__', None) or '')
+    name = getattr(function, '__qualname__', '')
+    file = getattr(module, '__file__', None)
+    if module is None or not file or vars(module).get(name) is not function:
+        return None
+    if module.__name__ == '__main__':  # To import it would run the script.
+        return None
+    is_alone = file.endswith('.py') and not getattr(module, '__package__', '')
+    # Others may import what is beside them in their package.
+    return absolute(f'{file if is_alone else module.__name__}:{name}')
+
+
+def find_source(value: Any) -> str | None:
+    """Return a text that finds a config with a setting, if a file made it."""
+    texts = (text for setting, text in _made if setting is value)
+    return next(texts, None)
+
+
+def find_again(text: str) -> Any:
+    """Find a function by the text of `locate`, or a config of `find_source`."""
+    place, _, name = text.removesuffix('()').rpartition(':')
+    if place.endswith('.py'):
+        module = sys.modules.get(pathlib.Path(place).stem)
+        loaded = getattr(module, '__file__', None) == place
+        found = vars(module).get(name) if loaded else None
+        found = find_in_file(place, name) if found is None else found
+        return _call(found, f'{place}:{name}') if text.endswith('()') else found
+    try:
+        return getattr(importlib.import_module(place), name)
+    except (ImportError, AttributeError) as error:
+        raise errors.ConfigError(f'Cannot find {text}: {error}.') from error
 
 
 def _read(path: pathlib.Path) -> str:
@@ -81,8 +135,9 @@ def _read(path: pathlib.Path) -> str:
         return ''
 
 
-def _call(function: Callable[[], AttrDict], file: str) -> AttrDict:
-    """Call a function of a user's file, and tell of mistakes in that file."""
+def _call(function: Callable[[], AttrDict], name: str) -> AttrDict:
+    """Call `file.py:function`, and tell of mistakes in that file."""
+    file = name.rpartition(':')[0]
     try:
         config = function()
     except errors.UserError:
@@ -94,7 +149,10 @@ def _call(function: Callable[[], AttrDict], file: str) -> AttrDict:
             f'{file} returned {config!r} where settings were expected, such as '
             'those from agents.configs.ppo().'
         )
-    return use_whole_numbers(config)
+    config = use_whole_numbers(config)
+    source = f'{absolute(name)}()'
+    _made.extend((value, source) for value in config.values())
+    return config
 
 
 def _blame(path: pathlib.Path, error: Exception) -> errors.ConfigError:

@@ -191,6 +191,8 @@ def evaluate(
     env_processes: bool | None = None,
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
+    env: Any = None,
+    trust: bool = False,
 ) -> Evaluation:
     """Play episodes of a run's policy.
 
@@ -205,13 +207,17 @@ def evaluate(
             environments, so that short ones do not count more often.
         checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
-        config: The configuration, where functions of it were not saved.
+        config: The configuration, where functions of it cannot be found again.
         deterministic: Take the most probable actions rather than sample.
         seed: Seed of the episodes, by default that of the run.
         env_processes: Whether environments have processes of their own; by
             default where that is quicker.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
+        env: Environment to play in instead of that of the run: a name, or a
+            class or function.
+        trust: Whether to run code that the run names though this user has not
+            signed it on this machine.
     """
     # Environments may change the working directory.
     given, logdir = logdir, pathlib.Path(logdir).absolute()
@@ -220,7 +226,9 @@ def evaluate(
     shown = tuple(changes)
     if seed is not None:
         changes = [*changes, f'seed={seed}']
-    config = config_file.restore_config(config, logdir, changes)
+    config = config_file.restore_config(
+        config, logdir, changes, env=env, trusted=trust
+    )
     changed = overrides.apply(config, changes)
     native = env_setup.is_native(changed)
     most = playing.MOST_NATIVE_AGENTS if native else playing.MOST_AGENTS
@@ -296,17 +304,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def command(signals: interrupts.Interrupts) -> None:
         in_place = given.json == STDOUT
         file = files.place(given.json) if given.json and not in_place else None
-        config = experiments.find_for_run(given.logdir, given.config, given.env)
+        code = experiments.find_for_run(given.config, given.env, given.trust)
         evaluation = evaluate(
             given.logdir,
             given.num_episodes,
             given.checkpoint,
-            config,
-            not given.sample,
-            given.seed,
-            given.env_processes,
-            given.set,
-            signals,
+            deterministic=not given.sample,
+            seed=given.seed,
+            env_processes=given.env_processes,
+            changes=given.set,
+            signals=signals,
+            **code,
         )
         terminal = console.on_terminal()
         terminal.print(evaluation.to_json() if in_place else str(evaluation))

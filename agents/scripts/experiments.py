@@ -2,21 +2,18 @@
 
 import contextlib
 import dataclasses
-import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 
 from agents.parts import encodings
 from agents.scripts import (
-    config_file,
     config_names,
     configs,
     env_setup,
     overrides,
-    settings,
     vectors,
 )
 from agents.tools import errors
@@ -120,32 +117,23 @@ def suit_observations(found: Experiment, space: gym.Space) -> Experiment:
 
 
 def find_for_run(
-    logdir: str | pathlib.Path, config: str | None, env: str | None
-) -> AttrDict | None:
-    """Find the config that has what a run does not save, if one is given.
+    config: str | None, env: str | None, trusted: bool
+) -> dict[str, Any]:
+    """Find what options say beside the settings of a run.
 
     Args:
-        logdir: Directory of the run.
         config: Name of a config, or file.py:function.
-        env: Environment, as of `find`.
+        env: Environment to play in, as of `find`.
+        trusted: Whether to use what names code though the run is not signed.
+
+    Returns:
+        Arguments of the functions that open a run.
     """
-    if not (config or env):
-        return None
-    saved = config_file.load_config(pathlib.Path(logdir).absolute())
-    return complete(saved, config, env)
-
-
-def complete(
-    saved: Mapping[str, Any], config: str | None, env: str | None
-) -> AttrDict | None:
-    """The same for settings that a run has saved."""
-    if config:
-        return find(config, env).config
-    if not env:
-        return None
-    algorithm: Any = saved.get('algorithm')
-    errors.require_known('algorithm', algorithm, settings.ALGORITHM_GROUPS)
-    return settings.find_defaults(algorithm).copy(env=find_env(env))
+    return {
+        'config': find(config).config if config else None,
+        'env': find_env(env) if env else None,
+        'trust': trusted,
+    }
 
 
 def find_env(text: str) -> Any:

@@ -69,6 +69,8 @@ def export(
     check: bool = True,
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
+    env: Any = None,
+    trust: bool = False,
 ) -> Exported:
     """Write the policy of a run to a file that is used without this package.
 
@@ -87,11 +89,15 @@ def export(
             name of the file ends: .npz, .tflite or .onnx.
         checkpoint: Training step of a checkpoint, or `best`; by default the
             last.
-        config: The configuration, where functions of it were not saved.
+        config: The configuration, where functions of it cannot be found again.
         check: Whether to compare it with what `agents.load` does.
         changes: Texts `key=value` that replace settings of the environment that
             it is compared in.
         signals: Where signals are heard, by default nowhere.
+        env: Environment to play in instead of that of the run: a name, or a
+            class or function.
+        trust: Whether to run code that the run names though this user has not
+            signed it on this machine.
 
     Raises:
         UserError: If it does not choose the same actions, but for 1e-5.
@@ -106,7 +112,7 @@ def export(
 
     if kind == 'onnx':
         onnx_model.require_packages()
-    loaded = agents.load(logdir, config, checkpoint)
+    loaded = agents.load(logdir, config, checkpoint, trust=trust)
     comparison = None
     with formats.replacing(path, kind) as new:
         described = formats.write(
@@ -117,8 +123,9 @@ def export(
             kind,
         )
         if check:
-            given = loaded, logdir, config, changes, signals
-            moments, source = export_check.observe(*given)
+            moments, source = export_check.observe(
+                loaded, logdir, config, changes, signals, env, trust
+            )
             exported = formats.read(new, kind, described)
             comparison = export_check.compare(loaded, exported, moments, source)
         beside = formats.write_beside(path, kind, described)
@@ -158,16 +165,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
 
     def command(signals: interrupts.Interrupts) -> None:
-        config = experiments.find_for_run(given.logdir, given.config, given.env)
+        code = experiments.find_for_run(given.config, given.env, given.trust)
         exported = export(
             given.logdir,
             given.outfile,
             given.format,
             given.checkpoint,
-            config,
-            not given.nocheck,
-            given.set,
-            signals,
+            check=not given.nocheck,
+            changes=given.set,
+            signals=signals,
+            **code,
         )
         if not given.quiet:
             _tell(exported)

@@ -63,6 +63,8 @@ def observe(
     config: AttrDict | None,
     changes: Sequence[str],
     signals: interrupts.Interrupts | None,
+    env: Any = None,
+    trust: bool = False,
 ) -> tuple[list[Moment], str]:
     """Observations to compare policies on, and what they are of.
 
@@ -72,12 +74,16 @@ def observe(
     Args:
         loaded: The policy.
         logdir: Directory of its run.
-        config: The configuration, where functions of it were not saved.
+        config: The configuration, where functions of it cannot be found again.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
+        env: Environment to play in instead of that of the run.
+        trust: Whether to run code that the run names though it is not signed.
     """
     try:
-        config = config_file.restore_config(config, logdir, changes)
+        config = config_file.restore_config(
+            config, logdir, changes, env=env, trusted=trust
+        )
         changed = overrides.apply(config, changes)
         with playing.opened(
             logdir, config, changed, 1, loaded.checkpoint, False, signals

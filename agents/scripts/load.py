@@ -9,7 +9,7 @@ import numpy as np
 
 from agents.algorithms import sizes
 from agents.parts import distributions, policy, sequences
-from agents.scripts import config_file, networks, normalizer, trust, utility
+from agents.scripts import config_file, networks, normalizer, utility
 from agents.scripts.normalizer import Normalizer
 from agents.tools import choices, nested, spaces
 from agents.tools.attr_dict import AttrDict
@@ -25,6 +25,7 @@ def load(
     checkpoint: int | str | None = None,
     num_agents: int | None = None,
     seed: int | None = None,
+    trust: bool = False,
 ) -> 'LoadedPolicy':
     """Load the policy of a run.
 
@@ -38,8 +39,8 @@ def load(
         observ, info = env.reset()
         action = policy(observ, mask=info['action_mask'])
 
-    Nothing in the directory is run as code. A run whose network is a function
-    of the user's needs the configuration that has it.
+    The environment of the run is not made. A network that is a function is
+    found again where the run has it from.
 
     Args:
         directory: Directory of the run.
@@ -49,10 +50,12 @@ def load(
         num_agents: How many observations there are in a batch; by default they
             come one at a time.
         seed: Seed for actions that are sampled, by default that of the run.
+        trust: Whether to run code that the run names though this user has not
+            signed it on this machine.
     """
     directory = pathlib.Path(directory)
     saved = config_file.restore_config(
-        config, directory, unused=trust.MAY_NAME_CODE
+        config, directory, unused=config_file.UNUSED_BY_POLICY, trusted=trust
     )
     observ_space, action_space = utility.load_spaces(directory)
     utility.require_checkpoint(directory)

@@ -146,20 +146,30 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_functions(self) -> None:
-        """Add the options for what a run does not save.
+        """Add the options for what a run cannot say, or is not to decide.
 
         See `experiments.find_for_run`.
         """
         self.add_argument(
             '--config',
             metavar='NAME',
-            help='config of the run, where it has functions, which are not '
-            'saved',
+            help='config with the functions of the run, where they cannot be '
+            'found again',
         )
         self.add_argument(
             '--env',
             metavar='ENV',
-            help='environment of the run, where that is a function',
+            help='environment to play in, instead of that of the run',
+        )
+        self.add_trust()
+
+    def add_trust(self) -> None:
+        """Add the option to use code that others name, see `trust`."""
+        self.add_argument(
+            '--trust',
+            action='store_true',
+            help='run the code that the files of a run or sweep name, though '
+            'you have not signed them on this machine',
         )
 
     def add_set(self) -> None:

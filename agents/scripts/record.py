@@ -43,6 +43,8 @@ def record(
     env_processes: bool | None = None,
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
+    env: Any = None,
+    trust: bool = False,
 ) -> Demonstrations:
     """Record episodes of a run's policy in a file, to learn from.
 
@@ -52,12 +54,16 @@ def record(
         num_episodes: How many episodes.
         checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
-        config: The configuration, where functions of it were not saved.
+        config: The configuration, where functions of it cannot be found again.
         deterministic: Take the most probable actions rather than sample.
         env_processes: Whether environments have processes of their own, None
             for where that is quicker.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
+        env: Environment to play in instead of that of the run: a name, or a
+            class or function.
+        trust: Whether to run code that the run names though this user has not
+            signed it on this machine.
 
     Returns:
         The recorded steps, with `scores` and `lengths` of the episodes.
@@ -66,7 +72,9 @@ def record(
     logdir, file = pathlib.Path(logdir).absolute(), files.place(outfile)
     most = playing.MOST_EPISODES
     errors.require_integer('num_episodes', num_episodes, 1, most)
-    config = config_file.restore_config(config, logdir, changes)
+    config = config_file.restore_config(
+        config, logdir, changes, env=env, trusted=trust
+    )
     changed = overrides.apply(config, changes)
     num_agents = min(num_episodes, playing.MOST_AGENTS)
     with playing.opened(
@@ -109,17 +117,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
 
     def command(signals: interrupts.Interrupts) -> None:
-        config = experiments.find_for_run(given.logdir, given.config, given.env)
+        code = experiments.find_for_run(given.config, given.env, given.trust)
         played = record(
             given.logdir,
             given.outfile,
             given.num_episodes,
             given.checkpoint,
-            config,
-            not given.sample,
-            given.env_processes,
-            given.set,
-            signals,
+            deterministic=not given.sample,
+            env_processes=given.env_processes,
+            changes=given.set,
+            signals=signals,
+            **code,
         )
         _tell(given.outfile, played, console.on_terminal(not given.quiet))
 

@@ -44,12 +44,16 @@ class Setting:
         kind: Which values it may have.
         meaning: What it is for, in a line.
         unit: What its number counts, if it counts something.
+        safe_texts: Pattern of the texts that lead to no code, where others
+            name a file or a module; None where no text leads to code. See
+            `agents.scripts.trust`.
     """
 
     default: Any
     kind: Kind
     meaning: str
     unit: str = ''
+    safe_texts: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +80,15 @@ ENVIRONMENTS = Group(
             kinds.ENVIRONMENT,
             'Environment by Id, module:Id, native:, vector: or envpool:Id, or '
             'a class or function that makes it',
+            # What is before a colon is imported; ale_py is an extra of ours.
+            safe_texts=r'(native:|vector:|envpool:)?([^:]*|ale_py:ALE/[\w-]+)',
         ),
         'env_kwargs': Setting(
             {},
             kinds.NAMED_VALUES,
             'Keyword arguments that the environment is made with',
+            # What an environment takes its arguments for is unknown.
+            safe_texts=r'[\w-]*',
         ),
         'max_length': Setting(
             None,
@@ -189,6 +197,7 @@ SCHEDULE = Group(
             kinds.CALLBACKS,
             'Functions, also as file.py:function, that are called with every '
             'report',
+            safe_texts='',
         ),
         'keep_checkpoints': Setting(
             5,

@@ -21,6 +21,7 @@ if __name__ == '__main__':  # Before what takes long to import.
     systems.end_silently()
 
 from agents.scripts import (
+    config_names,
     console,
     interrupts,
     options,
@@ -93,6 +94,7 @@ def sweep(
     env: str | None = None,
     algorithm: str | None = None,
     say: console.Console | None = None,
+    trust: bool = False,
 ) -> Sweep:
     """Train with several seeds and settings, in processes side by side.
 
@@ -116,6 +118,8 @@ def sweep(
         env: Environment, as of `agents train --env`.
         algorithm: What learns where there is no config.
         say: Where to tell what is going on, by default nowhere.
+        trust: Whether to run code that the sweep in `logdir` names though this
+            user has not signed it on this machine.
     """
     if name:
         run_directory.require_name(name, logdir)
@@ -123,8 +127,8 @@ def sweep(
     plan, directory = None, logdir / (name or '')
     if config or env:
         plan = Plan(
-            config,
-            env,
+            config and config_names.absolute(config),
+            env and config_names.absolute(env),
             algorithm,
             list(changes),
             [int(seed) for seed in seeds or []],
@@ -139,7 +143,7 @@ def sweep(
             'A new sweep needs --config or --env; one that goes on by its '
             'directory has its plan from there.'
         )
-    return _run(directory, plan, jobs, say or console.silent())
+    return _run(directory, plan, jobs, say or console.silent(), trust)
 
 
 def _complete(plan: Plan, grid: Mapping[str, Sequence[Any] | str]) -> Plan:
@@ -162,13 +166,14 @@ def _run(
     plan: Plan | None,
     jobs: int | None,
     say: console.Console,
+    trust: bool,
 ) -> Sweep:
     """Run what there is to do in a directory."""
     jobs = len(cpu.cores()) if jobs is None else jobs
     if jobs < 1:
         raise errors.ConfigError(f'jobs={jobs} would run nothing.')
     with contextlib.ExitStack() as stack:
-        plan, config, begun = _open(directory, plan, stack)
+        plan, config, begun = _open(directory, plan, stack, trust)
         lock = stack.enter_context(trials.alone(directory))
         runner = trials.Runner(directory, plan, config, jobs, lock)
         work = _Work(directory, plan, config, runner, begun, say)
@@ -186,6 +191,7 @@ def _open(
     directory: pathlib.Path,
     plan: Plan | None,
     stack: contextlib.ExitStack,
+    trust: bool,
 ) -> tuple[Plan, AttrDict, list[Trial]]:
     """Take the directory of a sweep.
 
@@ -207,8 +213,10 @@ def _open(
                     'another --name.'
                 )
     if there:
-        saved = sweep_plan.load(directory, trusted=plan is not None)
-        if plan is not None:
+        saved, doubt = sweep_plan.load(directory)
+        if plan is None:
+            sweep_plan.require_trust(saved, directory, doubt, trust)
+        else:
             sweep_plan.require_same(plan, saved, directory)
         plan = saved
     assert plan is not None
@@ -550,6 +558,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 given.env,
                 given.algorithm,
                 terminal,
+                given.trust,
             )
             failed.extend(made.failed)
 
@@ -619,6 +628,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help='name of the sweep, its directory within the logdir, such as '
         'ant or robots/ant (sweep-CONFIG)',
     )
+    parser.add_trust()
     parser.add_set()
     parser.add_steps()
     parser.add_quiet()

@@ -22,6 +22,9 @@ from agents.tools.runs import files
 
 FILE = 'sweep.yaml'
 
+# The entry of the file that is the signature of what names code.
+SIGNATURE = 'signature'
+
 # Limits for files that may come from strangers.
 MAX_BYTES = 100_000
 MOST_TRIALS = 2_000
@@ -119,9 +122,12 @@ def _require_different(key: str, values: Sequence[Any]) -> None:
 
 
 def save(plan: Plan, directory: pathlib.Path) -> None:
+    """Write the plan of a sweep, and sign what names code."""
     values = plain_yaml.simplify(dataclasses.asdict(plan))
+    path = directory / FILE
+    values[SIGNATURE] = trust.sign(path, _list_values(plan))
     text = f'{plain_yaml.format_value(values)}\n'
-    files.write(directory / FILE, text.encode())
+    files.write(path, text.encode())
 
 
 def is_in(directory: pathlib.Path) -> bool:
@@ -129,22 +135,40 @@ def is_in(directory: pathlib.Path) -> bool:
     return os.path.lexists(directory / FILE)
 
 
-def load(directory: pathlib.Path, trusted: bool) -> Plan:
+def load(directory: pathlib.Path) -> tuple[Plan, str]:
     """Read the plan of a sweep; runs no code.
 
-    Args:
-        directory: Directory of the sweep.
-        trusted: Whether the plan may name code that is run to follow it.
+    Returns:
+        The plan, and why what it names as code is not to be used, if so.
     """
     path = directory / FILE
     try:
         text = files.read(path, MAX_BYTES).decode()
     except UnicodeDecodeError as error:
         raise errors.ConfigError(f'Cannot read {path}: {error}.') from error
-    plan = _parse(plain_yaml.parse(text, str(path)), path)
-    if not trusted:
-        _require_no_code(plan, path)
-    return plan
+    values = plain_yaml.parse(text, str(path))
+    signature = values.pop(SIGNATURE, '') if isinstance(values, dict) else ''
+    plan = _parse(values, path)
+    return plan, trust.find_doubt(path, _list_values(plan), signature)
+
+
+def require_trust(
+    plan: Plan, directory: pathlib.Path, doubt: str, trusted: bool
+) -> None:
+    """Refuse a plan that names code, as it may be a stranger's.
+
+    Args:
+        plan: The plan.
+        directory: Directory of the sweep.
+        doubt: Why code is not to be used, see `load`.
+        trusted: Whether to use it all the same.
+    """
+    path = directory / FILE
+    for key, value in _list_values(plan) if doubt else []:
+        if trust.names_code(key, value):
+            if not trusted:
+                raise trust.refuse(key, value, str(path), doubt)
+            trust.show(key, value, path)
 
 
 def require_same(plan: Plan, saved: Plan, directory: pathlib.Path) -> None:
@@ -238,29 +262,26 @@ def _is_list(value: Any, kind: type) -> bool:
     return isinstance(value, list) and all(type(each) is kind for each in value)
 
 
-def _require_no_code(plan: Plan, path: pathlib.Path) -> None:
-    """Refuse a plan that names code, as it may be a stranger's."""
+def _list_values(plan: Plan) -> list[tuple[str, Any]]:
+    """Return the values of a plan that go to trials, by setting.
+
+    They are as trials are going to read them: texts may have escapes.
+    """
     named = [overrides.split(text, '--set') for text in plan.set]
-    values = [
+    return [
+        ('config', plan.config),
         ('env', plan.env),
-        # As they are going to be read: a colon may be written as an escape.
-        *((key, _read(key, text)) for key, text in named),
-        *((key, each) for key, some in plan.grid.items() for each in some),
-        *((key, _read(key, f'[{text}]')) for key, text in plan.search.items()),
+        *((key.strip(), _read(key, text)) for key, text in named),
+        *(
+            (key.strip(), each)
+            for key, some in plan.grid.items()
+            for each in some
+        ),
+        *(
+            (key.strip(), _read(key, f'[{text}]'))
+            for key, text in plan.search.items()
+        ),
     ]
-    code = [
-        value
-        for key, value in values
-        if not trust.is_trusted(key.strip(), value, None)
-    ]
-    if plan.config and ':' in plan.config:
-        code.append(plan.config)
-    if code:
-        shown = errors.shorten(repr(code[0]), 100)
-        raise errors.ConfigError(
-            f'{path} names {shown}, which may run code and cannot be trusted '
-            'in a file. If you trust it, give the whole command again.'
-        )
 
 
 def _read(key: str, text: str) -> Any:

@@ -84,7 +84,9 @@ def _train_as_asked(
             if not signals.agreed:
                 late = isinstance(error, errors.ElsewhereError)
                 ranks.wait_for_turn(late)
-            again = _resuming(given, directory) if directory else None
+            again = None
+            if directory:
+                again = f'--name={directory.relative_to(given.home)}'
             code = _end(error, directory, name, again, terminal, signals)
             return code, not signals.agreed
     name = chosen_run.as_given(given, directory)
@@ -130,18 +132,6 @@ def _end(
     if mistake:
         return 1
     return 128 + (signals.signal or signal.SIGINT)
-
-
-def _resuming(given: argparse.Namespace, directory: pathlib.Path) -> str:
-    """The options by which a run goes on, which keeps no functions of files."""
-    options = {'config': given.config, 'env': given.env}
-    again = [
-        f'--{option}={value}'
-        for option, value in options.items()
-        if value and '.py:' in value
-    ]
-    name = directory.relative_to(given.home)
-    return ' '.join([*again, f'--name={name}'])
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -190,6 +180,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         action='store_true',
         help='print all settings with their meanings, and end',
     )
+    parser.add_trust()
     parser.add_set()
     parser.add_seed()
     parser.add_env_processes()

@@ -1,92 +1,328 @@
-"""Tells which values of a run's file can be used.
+"""Decides which values of a file may lead to code that is run.
 
-The file may come from a stranger, and a value may name code that would be run.
+A run or a sweep may come from a stranger, and some values of its file name
+code: a function, a module, a file. They are used if this user has signed the
+file on this machine, or asks for it by `--trust`. Which texts of a setting lead
+to no code is part of its schema, see `agents.scripts.settings`.
+
+A signature covers the values that name code, the path of the file, and the
+files and modules that the values lead to. So it does not hold for a copy, nor
+after an edit, nor where the same name leads to other code, as in another
+working directory.
 """
 
+import contextlib
+import hmac
+import importlib.util
+import json
+import os
 import pathlib
 import re
-import shlex
+import secrets
+import stat
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from agents.scripts import env_setup, plain_yaml
+from agents.scripts import config_names, plain_yaml
+from agents.scripts.settings import SETTINGS
 from agents.tools import errors
 
-# Settings that may name code; all others are looked up among what there is.
-ENV, KWARGS = MAY_NAME_CODE = 'env', 'env_kwargs'
+# Texts that lead to no code, by setting, and for the config of a sweep.
+SAFE_TEXTS = {
+    **{key: setting.safe_texts for key, setting in SETTINGS.items()},
+    'config': '[^:]*',
+}
 
-# Environments by a module that is an extra of this package, and no other.
-ATARI = r'ale_py:ALE/[\w-]+'
+KEY_BYTES = 32
 
-# How much of a value is shown, and how long one may be that is to be pasted: it
-# has to be whole.
+# How much of a value is shown.
 MOST_CHARACTERS = 300
 
+NOT_SIGNED = 'is not signed by you on this machine'
+CHANGED = (
+    'was copied, moved or changed since you signed it, or the name leads to '
+    'other code here'
+)
 
-def is_trusted(key: str, value: Any, own: Any) -> bool:
-    """Whether a value of a file can be used.
+Pairs = Iterable[tuple[str, Any]]
+
+# What this process has told already.
+_told: set[str] = set()
+
+
+def names_code(key: str, value: Any) -> bool:
+    """Return whether a plain value of a setting may lead to code."""
+    return any(True for _ in _find_code(key, value))
+
+
+def sign(path: pathlib.Path, pairs: Pairs) -> str:
+    """Sign the values of a file that name code.
 
     Args:
-        key: Name of the setting.
-        value: Its value in the file.
-        own: What the caller has in its place, as a plain value.
+        path: The file.
+        pairs: Names of settings and plain values.
+
+    Returns:
+        The signature; empty where no value names code, or there is no key.
     """
-    if plain_yaml.names_function(value):
-        # The function comes from the caller, if there is one.
-        return plain_yaml.names_function(own)
-    return value == own or not _may_name_code(key, value)
+    code = _select(pairs)
+    key = _read_key(create=True) if code else None
+    return _compute_signature(key, path, code) if key else ''
+
+
+def find_doubt(path: pathlib.Path, pairs: Pairs, signature: Any) -> str:
+    """Return why the values of a file that name code are not to be used.
+
+    Args:
+        path: The file.
+        pairs: Names of settings and plain values.
+        signature: What `sign` has returned for them.
+
+    Returns:
+        What is wrong with the file; empty if the user has signed it, or
+        nothing in it names code.
+    """
+    code = _select(pairs)
+    if not code:
+        return ''
+    key = _read_key(create=False)
+    if not key or not signature or not isinstance(signature, str):
+        return NOT_SIGNED
+    for text in _find_all_code(code):
+        problem = _find_problem(_split(text)[0])
+        if problem:
+            return problem
+    expected = _compute_signature(key, path, code)
+    matches = hmac.compare_digest(expected.encode(), signature.encode())
+    return '' if matches else CHANGED
+
+
+def locate(value: Any) -> Any:
+    """Return a setting with texts that its functions are found again by.
+
+    A function that cannot be found again stays what `simplify` makes of it.
+    """
+    located = _locate_parts(value)
+    source = config_names.find_source(value)
+    if source and not is_located(located):
+        return f'<function {source}>'
+    return located
+
+
+def is_located(value: Any) -> bool:
+    """Return whether all functions of a plain value can be found again."""
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return all(map(is_located, parts))
+    return not plain_yaml.names_function(value) or ':' in value
+
+
+def find_functions(key: str, located: Any) -> Any:
+    """Import the functions of a setting that `locate` has described."""
+    if isinstance(located, dict):
+        return {name: find_functions(key, x) for name, x in located.items()}
+    if isinstance(located, list):
+        return [find_functions(key, part) for part in located]
+    if not plain_yaml.names_function(located):
+        return located
+    found = config_names.find_again(plain_yaml.bare_name(located))
+    return found[key] if isinstance(found, dict) else found
+
+
+def show(key: str, value: Any, path: pathlib.Path) -> None:
+    """Tell what a file names that is going to be run as code."""
+    shown = errors.shorten(repr(value), MOST_CHARACTERS)
+    places = [
+        place for text in _find_code(key, value) for place in _find_places(text)
+    ]
+    found = [str(place) for place in places if place]
+    where = f' ({", ".join(found)})' if found else ''
+    _tell(f'{key} of {path} is {shown}{where}')
 
 
 def refuse(
-    key: str, value: Any, hint: str, directory: pathlib.Path
+    key: str, value: Any, what: str, doubt: str, own: str = ''
 ) -> errors.ConfigError:
-    """Make the error that tells how a value could be used after all.
+    """Make the error for a value that names code.
 
     Args:
         key: Name of the setting.
-        value: Its value in the file.
-        hint: What is told of the value that the caller has, if any.
-        directory: Directory of the file.
+        value: Its value, with functions as `locate` describes them.
+        what: The file or directory that has it.
+        doubt: What is wrong with that, see `find_doubt`.
+        own: What the caller has in its place, if anything.
     """
-    if plain_yaml.names_function(value):
-        cure = (
-            'Give the config that defines it, as --config=file.py:function '
-            '(config= in Python), or the environment, as '
-            '--env=file.py:function.'
-        )
-    else:
-        cure = _advise(key, value)
     shown = errors.shorten(repr(value), MOST_CHARACTERS)
+    if not is_located(value):
+        return errors.ConfigError(
+            f'The setting {key!r} of {what} is {shown}, a function of a '
+            'notebook, a script or another function, which cannot be found '
+            'again. Pass --config=file.py:function or --env=file.py:function '
+            '(config= or env= in Python).'
+        )
     return errors.ConfigError(
-        f'The setting {key!r} of {directory} is {shown}, which may run code '
-        f'and cannot be trusted in a file{hint}. {cure}'
+        f'The setting {key!r} of {what} is {shown}, which may run code, and '
+        f'the file {doubt}{own}. Pass --trust (trust=True in Python) to use it '
+        'all the same, or --config or --env of your own.'
     )
 
 
-def _advise(key: str, value: Any) -> str:
-    """Say how to ask for a value that has no functions."""
-    text = plain_yaml.format_value(value, in_one_line=True)
-    argument = shlex.quote(f'{key}={text}')  # To be pasted into a shell.
-    if len(argument) > MOST_CHARACTERS:
-        return f'If you trust it, give a config that has the same {key}.'
-    return f'If you trust it, ask for it as well: --set {argument}'
+def _tell(text: str) -> None:
+    """Print a line on standard error, once."""
+    if text not in _told:
+        _told.add(text)
+        print(f'trust: {errors.escape(text)}', file=sys.stderr, flush=True)
 
 
-def _may_name_code(key: str, value: Any) -> bool:
-    """Whether a value could lead to a module, a file or an address.
+def _locate_parts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _locate_parts(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_locate_parts(part) for part in value]
+    text = config_names.locate(value) if callable(value) else None
+    return f'<function {text}>' if text else plain_yaml.simplify(value)
 
-    An environment of Gymnasium is a name in its registry, but with a colon a
-    module to be imported; and what its arguments are taken for is unknown, so
-    that they may be numbers and single words only.
-    """
+
+def _select(pairs: Pairs) -> list[list[Any]]:
+    """Return the pairs whose values may lead to code, sorted by name."""
+    code = [[key, value] for key, value in pairs if names_code(key, value)]
+    return sorted(code, key=lambda pair: pair[0])
+
+
+def _find_all_code(pairs: Iterable[Iterable[Any]]) -> Iterator[str]:
+    for key, value in pairs:
+        yield from _find_code(key, value)
+
+
+def _find_code(key: str, value: Any) -> Iterator[str]:
+    """Yield the texts of a plain value that may lead to code."""
     if isinstance(value, (dict, list)):
-        parts = value.values() if isinstance(value, dict) else value
-        return any(_may_name_code(key, part) for part in parts)
-    if not isinstance(value, str):
-        return False
-    if key == KWARGS:
-        return re.fullmatch(r'[\w-]*', value) is None
-    for prefix in (env_setup.NATIVE, env_setup.VECTOR, env_setup.ENVPOOL):
-        if value.startswith(prefix):
-            value = value.removeprefix(prefix)
-            break
-    return key == ENV and ':' in value and not re.fullmatch(ATARI, value)
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _find_code(key, part)
+    elif isinstance(value, str):
+        safe = SAFE_TEXTS.get(key)
+        unsafe = safe is not None and not re.fullmatch(safe, value)
+        if unsafe or plain_yaml.names_function(value):
+            yield value
+
+
+def _compute_signature(key: bytes, path: pathlib.Path, code: list) -> str:
+    places = [_find_places(text) for text in _find_all_code(code)]
+    facts = json.dumps([os.path.realpath(path), code, places], sort_keys=True)
+    return hmac.new(key, facts.encode(), 'sha256').hexdigest()
+
+
+def _find_places(text: str) -> list[Any]:
+    """Return the file and its owner, and the module, that a text leads to."""
+    file, module = _split(text)
+    places: list[Any] = []
+    if file and os.path.lexists(file):
+        places += [os.path.abspath(file), os.lstat(file).st_uid]
+    if module:
+        places.append(_find_origin(module))
+    return places
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the file and the outermost module that a text may name."""
+    if plain_yaml.names_function(text):
+        if not is_located(text):
+            return '', ''
+        text = plain_yaml.bare_name(text)
+    file, _, _ = text.rpartition(':')
+    if file.endswith('.py'):
+        return file, ''
+    match = re.match(r'(?:(?:native|vector|envpool):)*([^\W\d]\w*)[.:]', text)
+    return text, match[1] if match else ''
+
+
+def _find_origin(module: str) -> Any:
+    """Return where a module would be imported from, without doing so."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    return spec.origin or list(spec.submodule_search_locations or ())
+
+
+def _find_problem(file: str) -> str:
+    """Return why a file of code is not as safe as when it was signed."""
+    if not file.endswith('.py'):
+        return ''
+    try:
+        found, directory = os.stat(file), os.stat(os.path.dirname(file) or '.')
+    except OSError:
+        return f'names {file}, which is not there any more'
+    shared = stat.S_IWOTH
+    if found.st_gid != os.getegid():
+        shared |= stat.S_IWGRP
+    if found.st_mode & shared or directory.st_mode & stat.S_IWOTH:
+        return f'names {file}, which others may write to'
+    return ''
+
+
+# The key
+
+
+def _read_key(create: bool) -> bytes | None:
+    """Return the user's key for signatures; None if it cannot be used."""
+    path = pathlib.Path('the directory of the state')
+    try:
+        path = _find_key_file()
+        if not os.path.lexists(path):
+            if not create:
+                return None
+            _make_key(path)
+        _require_private(os.lstat(path.parent), stat.S_ISDIR, 0o022)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(path, flags), 'rb') as file:
+            _require_private(os.fstat(file.fileno()), stat.S_ISREG, 0o077)
+            key = file.read(KEY_BYTES + 1)
+        if len(key) != KEY_BYTES:
+            raise OSError(f'It does not have {KEY_BYTES} bytes')
+        return key
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, 'strerror', None) or error
+        _tell(
+            f'{path} cannot be used as a key: {reason}. Runs are not signed; '
+            'to open one that names code takes --trust.'
+        )
+        return None
+
+
+def _find_key_file() -> pathlib.Path:
+    chosen = os.environ.get('XDG_STATE_HOME', '')
+    if not os.path.isabs(chosen):
+        chosen = str(pathlib.Path.home() / '.local' / 'state')
+    return pathlib.Path(chosen) / 'agents' / 'key'
+
+
+def _make_key(path: pathlib.Path) -> None:
+    """Make a key; of several processes at a time, one makes it for all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f'.{path.name}.{secrets.token_hex(8)}.new')
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with open(os.open(new, flags, 0o600), 'wb') as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(new, path)
+    finally:
+        with contextlib.suppress(OSError):
+            new.unlink()
+
+
+def _require_private(
+    found: os.stat_result, is_kind: Any, forbidden: int
+) -> None:
+    if not is_kind(found.st_mode):
+        raise OSError('It is a link or of another kind')
+    if found.st_uid != os.geteuid():
+        raise OSError("It is another user's")
+    if found.st_mode & forbidden:
+        raise OSError('Others may read or write it; run chmod -R go-rwx')

@@ -53,6 +53,8 @@ def visualize(
     changes: Sequence[str] = (),
     signals: interrupts.Interrupts | None = None,
     say: console.Console | None = None,
+    env: Any = None,
+    trust: bool = False,
 ) -> list[pathlib.Path]:
     """Write videos of episodes of the most probable actions, and a plot.
 
@@ -63,12 +65,16 @@ def visualize(
         num_episodes: Number of episodes of each.
         checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
-        config: The configuration, where functions of it were not saved.
+        config: The configuration, where functions of it cannot be found again.
         env_processes: Whether environments have processes of their own, None
             for where that is quicker.
         changes: Texts `key=value` that replace settings.
         signals: Where signals are heard, by default nowhere.
         say: Where to print the files, by default nowhere.
+        env: Environment to play in instead of that of the run: a name, or a
+            class or function.
+        trust: Whether to run code that the run names though this user has not
+            signed it on this machine.
 
     Returns:
         The files.
@@ -80,7 +86,9 @@ def visualize(
     errors.require_positive('num_episodes', num_episodes)
     signals = signals or interrupts.Interrupts()
     say = say or console.silent()
-    config = config_file.restore_config(config, logdir, changes)
+    config = config_file.restore_config(
+        config, logdir, changes, env=env, trusted=trust
+    )
     changed = overrides.apply(config, changes)
     utility.require_checkpoint(logdir)
     with files.telling(outdir):
@@ -234,18 +242,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
 
     def command(signals: interrupts.Interrupts) -> None:
-        config = experiments.find_for_run(given.logdir, given.config, given.env)
+        code = experiments.find_for_run(given.config, given.env, given.trust)
         visualize(
             given.logdir,
             given.outdir,
             given.num_agents,
             given.num_episodes,
             given.checkpoint,
-            config,
-            given.env_processes,
-            given.set,
-            signals,
-            console.on_terminal(not given.quiet),
+            env_processes=given.env_processes,
+            changes=given.set,
+            signals=signals,
+            say=console.on_terminal(not given.quiet),
+            **code,
         )
 
     return interrupts.run(command, given.quiet)

@@ -131,7 +131,7 @@ def test_other_answers_are_refused(answer, message):
     assert message in str(called.failure)
 
 
-def test_callbacks_of_a_config_are_whoever_resumes_it(tiny, tmp_path):
+def test_callbacks_of_a_run_are_those_of_who_goes_on(tiny, tmp_path):
     file = tmp_path / 'mine.py'
     file.write_text('def five(report):\n    return {"five": 5}\n')
     config = tiny(callbacks=[stop_at(-1, 'train'), f'{file}:five'])
@@ -145,7 +145,9 @@ def test_callbacks_of_a_config_are_whoever_resumes_it(tiny, tmp_path):
     file.write_text('raise AssertionError')
     assert agents.load(run).checkpoint == 20
     assert agents.evaluate(run, 1, env_processes=False).episodes == 1
-    restored = config_file.restore_config(None, run)
+    with pytest.raises(errors.ConfigError, match='cannot be found again'):
+        config_file.restore_config(None, run, unused=())
+    restored = config_file.restore_config(tiny(), run, unused=())
     assert restored.callbacks == []
     train(restored, run, env_processes=False).run()
     assert [row['five'] for row in rows(run)] == ['5', '', '', '']

@@ -190,10 +190,21 @@ def test_settings_of_other_types_in_a_file_are_refused(run, config, text):
 
 
 def test_settings_that_a_file_lacks_have_their_defaults(run, config):
-    directory = run('algorithm: ppo\nsteps: 5')
+    directory = run('algorithm: ppo\nenv: CartPole-v1\nsteps: 5')
     expected = config.copy(steps=5)
     assert config_file.restore_config(config, directory) == expected
     assert config_file.restore_config(None, directory) == expected
+
+
+def test_file_that_lacks_the_environment_is_refused(run, config):
+    directory = run('algorithm: ppo\nsteps: 5')
+    for given in (config, None):
+        with pytest.raises(
+            errors.ConfigError, match="yaml lacks the setting 'e"
+        ):
+            config_file.restore_config(given, directory)
+    restored = config_file.restore_config(None, directory, env='Taxi-v4')
+    assert (restored.env, restored.steps) == ('Taxi-v4', 5)
 
 
 def test_algorithm_of_a_file_is_no_way_to_other_functions(run):

@@ -174,23 +174,22 @@ def test_mistake(given, message):
     assert message in str(info.value)
 
 
-def test_run_gets_back_what_it_does_not_save(file, tmp_path):
+def test_options_beside_the_settings_of_a_run(file, tmp_path):
     trained = config_names.find_config(f'{file}:mine')().copy(seed=3)
     config_file.save_config(trained, tmp_path)
-    with pytest.raises(errors.ConfigError, match='--env=file.py:function'):
-        config_file.restore_config(None, tmp_path)
-    for given in ((f'{file}:mine', None), (None, f'{file}:Seen')):
-        config = experiments.find_for_run(tmp_path, *given)
-        restored = config_file.restore_config(config, tmp_path)
+    for options in ((f'{file}:mine', None), (None, f'{file}:Small')):
+        found = experiments.find_for_run(*options, True)
+        assert found.pop('trust') is True
+        restored = config_file.restore_config(directory=tmp_path, **found)
         assert (restored.algorithm, restored.steps) == ('trpo', 5000)
-        assert restored.seed == 3 and restored.env.__name__ == 'Seen'
-    assert experiments.find_for_run(tmp_path, None, None) is None
+        name = 'Small' if options[1] else 'Seen'
+        assert restored.seed == 3 and restored.env.__name__ == name
 
 
-def test_run_whose_environment_names_a_module_is_asked_for_by_env(tmp_path):
-    saved = configs.ppo(env='some_package:Some-v0')
-    config_file.save_config(saved, tmp_path)
-    with pytest.raises(errors.ConfigError, match='cannot be trusted'):
-        config_file.restore_config(None, tmp_path)
-    config = experiments.find_for_run(tmp_path, None, 'some_package:Some-v0')
-    assert config_file.restore_config(config, tmp_path) == saved
+def test_environment_that_is_named_replaces_that_of_a_run(tmp_path):
+    config_file.save_config(configs.ppo(env='some_package:X-v0'), tmp_path)
+    for env in ('some_package:X-v0', 'CartPole-v1'):
+        found = experiments.find_for_run(None, env, False)
+        del found['trust']
+        restored = config_file.restore_config(directory=tmp_path, **found)
+        assert restored == configs.ppo(env=env)

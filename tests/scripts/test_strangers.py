@@ -8,7 +8,6 @@ import os
 import pathlib
 import re
 import resource
-import shlex
 import shutil
 import subprocess
 import sys
@@ -105,13 +104,15 @@ def test_environment_of_a_stranger_is_not_imported(place, run, touched):
     for command in commands(run):
         result = execute(*command)
         assert result.returncode == 1
-        asked, yours = '--config=debug' in command, "; yours is 'CartPole-v1'"
         assert re.fullmatch(
-            r"error: The setting 'env' of \S+ is '\S+evil:X-v0', which may run "
-            r'code and cannot be trusted in a file'
-            rf'{yours if asked else ""}\. If you trust it, [^\n]+\n'
-            if place != run
-            else r"error: The setting 'env' of \S+ is 'evil:X-v0', [^\n]+\n",
+            r"error: The setting 'env' of \S+ is '\S*evil:X-v0', which may run "
+            r'code, and the file is not signed by you on this machine'
+            + (
+                r"; yours is 'CartPole-v1'"
+                if '--config=debug' in command
+                else ''
+            )
+            + r'\. Pass --trust [^\n]+\n',
             result.stderr,
         ), result.stderr
         assert not touched.exists()
@@ -144,7 +145,7 @@ def test_other_ways_to_the_code_of_a_stranger(
     monkeypatch.syspath_prepend(str(run))
     for name, *arguments in commands(run):
         assert getattr(agents.scripts, name).main(arguments) == 1
-        assert 'cannot be trusted' in capsys.readouterr().err
+        assert 'Pass --trust ' in capsys.readouterr().err
     agents.load(run)
 
 
@@ -158,7 +159,7 @@ def test_other_names_are_looked_up(run, touched, kind, monkeypatch):
         agents.load(run)
 
 
-def test_environment_by_module_is_filmed_as_the_message_asks(
+def test_environment_of_a_stranger_that_is_trusted_is_filmed(
     run, tmp_path, monkeypatch, capsys
 ):
     (tmp_path / 'strange_games.py').write_text(GAMES)
@@ -167,31 +168,22 @@ def test_environment_by_module_is_filmed_as_the_message_asks(
     replace(run, 'env: CartPole-v1', "env: 'strange_games:Strange-v0'")
     film = [f'--logdir={run}', '--outdir=videos', '--noenv_processes']
     assert visualize.main(film) == 1
-    error = capsys.readouterr().err
-    asked = shlex.split(error[error.index('--set') :])
-    assert visualize.main([*film, *asked]) == 0
+    assert 'strange_games' not in sys.modules
+    assert 'Pass --trust ' in capsys.readouterr().err
+    assert visualize.main([*film, '--trust']) == 0
+    shown = capsys.readouterr().err
+    assert f'({tmp_path}/strange_games.py)' in shown and shown.count('\n') == 1
     assert pathlib.Path('videos/agent0-episode0.mp4').stat().st_size > 1000
 
 
-def test_environment_by_module_is_resumed_as_it_was_begun(
-    run, tmp_path, monkeypatch, capsys, eagerly
+def test_callback_of_a_stranger_is_not_called(
+    run, touched, monkeypatch, capsys
 ):
-    (tmp_path / 'strange_games.py').write_text(GAMES)
-    (tmp_path / 'configs.py').write_text(
-        'from agents.scripts import configs\n\n'
-        'def debug():\n'
-        "    return configs.debug().copy(env='strange_games:Strange-v0')\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    replace(run, 'env: CartPole-v1', "env: 'strange_games:Strange-v0'")
-    resume = ['--timestamp=now', '--noenv_processes']
-    config = f'--config={tmp_path}/configs.py:debug'
-    assert train.main([config, *resume]) == 0
-    assert train.main(['--config=debug', *resume]) == 1
-    env = '--set=env=strange_games:Strange-v0'
-    assert train.main(['--config=debug', env, *resume]) == 0
-    assert 'complete at step 2,000' in capsys.readouterr().out
+    (run / 'evil.py').write_text(EVIL.format(touched=str(touched)))
+    replace(run, 'callbacks: []', f"callbacks: ['{run}/evil.py:hook']")
+    monkeypatch.chdir(run.parent.parent)
+    assert train.main(['--name=now-debug', '--steps=2200']) == 1
+    assert "The setting 'callbacks' of " in capsys.readouterr().err
 
 
 # Links

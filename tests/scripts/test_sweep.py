@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -373,7 +374,11 @@ def test_other_plans_are_refused(fake, tmp_path):
 @pytest.mark.parametrize(
     'old, new',
     [
-        ('config: debug', 'config: evil.py:config'),
+        ('config: debug', 'config: logdir/evil.py:config'),
+        ('set: []', """set: ['callbacks=["logdir/evil.py:hook"]']"""),
+        ('grid: {}', "grid: {callbacks: [['logdir/evil.py:hook']]}"),
+        ('search: {}', r"""search: {callbacks: '["evil.py\x3ahook"]'}"""),
+        ('set: []', "set: ['env_kwargs={a: [{b: evil.Wrapper}]}']"),
         ('env: null', 'env: evil:Env-v1'),
         ('set: []', "set: ['env=evil:Env-v1']"),
         ('grid: {}', "grid: {env: ['evil:Env-v1']}"),
@@ -381,17 +386,26 @@ def test_other_plans_are_refused(fake, tmp_path):
         ('search: {}', r"""search: {env: 'A, "evil\x3aEnv-v1"'}"""),
     ],
 )
-def test_plan_of_a_stranger_runs_no_code(tmp_path, old, new):
+def test_plan_of_a_stranger_runs_no_code(tmp_path, old, new, capsys):
     plan = sweep_plan.Plan('debug', None, None, [], [0], {}, {}, 1)
     sweep_plan.save(plan, tmp_path)
-    assert sweep_plan.load(tmp_path, trusted=False) == plan
+    assert sweep_plan.load(tmp_path) == (plan, '')
     file = tmp_path / sweep_plan.FILE
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
-    with pytest.raises(errors.ConfigError, match='may run code'):
-        sweep_plan.load(tmp_path, trusted=False)
-    assert sweep_plan.load(tmp_path, trusted=True) != plan
+    with pytest.raises(errors.ConfigError, match='may run code.* Pass --trust'):
+        agents.sweep(logdir=tmp_path)
+    assert os.listdir(tmp_path) == [sweep_plan.FILE]
+    # Written by the user it is as good as the command.
+    hostile, doubt = sweep_plan.load(tmp_path)
+    sweep_plan.require_trust(hostile, tmp_path, doubt, trusted=True)
+    assert capsys.readouterr().err.startswith('trust: ')
+    sweep_plan.save(hostile, tmp_path)
+    assert sweep_plan.load(tmp_path) == (hostile, '')
+    (tmp_path / 'copy').mkdir()
+    shutil.copy(file, tmp_path / 'copy')
+    assert sweep_plan.load(tmp_path / 'copy')[1].startswith('was copied')
 
 
 @pytest.mark.parametrize(
@@ -409,7 +423,7 @@ def test_plan_of_a_stranger_runs_no_code(tmp_path, old, new):
 def test_broken_plan_is_refused(tmp_path, text):
     (tmp_path / sweep_plan.FILE).write_text(text)
     with pytest.raises(errors.ConfigError, match='sweep.yaml'):
-        sweep_plan.load(tmp_path, trusted=True)
+        sweep_plan.load(tmp_path)
 
 
 @pytest.mark.parametrize(

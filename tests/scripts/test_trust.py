@@ -1,119 +1,279 @@
-"""Values of a file that may be a stranger's: none leads to code."""
+"""Code that a file names is used by the user who has signed it only."""
 
-import shlex
-import subprocess
+import os
+import shutil
+import sys
 
 import pytest
 
-from agents.scripts import config_file, configs, plain_yaml
+from agents.scripts import (
+    config_file,
+    config_names,
+    configs,
+    plain_yaml,
+    trust,
+)
 from agents.tools import errors
+
+FILE = """
+import functools
+import gymnasium as gym
+from agents import configs
+
+class Maze(gym.Env):
+    def __init__(self, size=3):
+        self.size = size
+
+def made():
+    return configs.ppo(env=functools.partial(Maze, size=5), steps=7)
+
+def log(report):
+    return None
+"""
 
 
 @pytest.fixture
-def config():
-    return configs.ppo()
+def run(tmp_path):
+    """A function that saves a run; returns its directory."""
+    directory = tmp_path / 'run'
+    directory.mkdir()
+
+    def save(config):
+        config_file.save_config(config, directory)
+        return directory
+
+    return save
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / 'maze.py'
+    path.write_text(FILE)
+    path.chmod(0o644)
+    return path
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    """The directory of the key, which is not there yet."""
+    monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path / 'state'))
+    monkeypatch.setattr(trust, '_told', set())
+    return tmp_path / 'state' / 'agents'
+
+
+def restore(directory, **options):
+    return config_file.restore_config(None, directory, unused=(), **options)
 
 
 def make_env():
     return None
 
 
-@pytest.mark.parametrize(
-    'changes', [{'env': make_env}, {'env_kwargs': {'inner': [make_env]}}]
-)
-def test_functions_cannot_be_used_from_a_file(tmp_path, config, changes):
-    config_file.save_config(config.copy(**changes), tmp_path)
-    (key,) = changes
-    for given in (config, None):
-        with pytest.raises(errors.ConfigError) as info:
-            config_file.restore_config(given, tmp_path)
-        message = str(info.value)
-        assert f'The setting {key!r} of {tmp_path} is ' in message
-        assert 'cannot be trusted' in message and '--config=file' in message
-        rest = config_file.restore_config(given, tmp_path, unused=[key])
-        assert rest == config
-
-
-def advised_change(message):
-    """The `key=value` that a message says to give, as a shell takes it."""
-    option, change = shlex.split(message[message.index('--set') :])
-    assert option == '--set'
-    return change
+def is_refused(directory, *parts):
+    """Whether a run is refused in a line with the same remedy as any other."""
+    with pytest.raises(errors.ConfigError) as info:
+        restore(directory)
+    message = str(info.value)
+    assert message.isprintable()
+    remedy = 'Pass --trust (trust=True in Python) to use it all the same'
+    return all(part in message for part in (remedy, *parts))
 
 
 CODE = {
     'module': {'env': 'antigravity:Env-v0'},
     'module of a native one': {'env': 'native:antigravity:Env-v0'},
     'module of a vector': {'env': 'vector:antigravity:Env-v0'},
+    'module of EnvPool': {'env': 'envpool:antigravity:Env-v0'},
     'module of another prefix': {'env': 'native:vector:Env-v0'},
+    'end of a line': {'env': 'CartPole-v1\nantigravity:Env-v0'},
     'module of an argument': {'env_kwargs': {'inner': ['antigravity:Env-v0']}},
     'path of an argument': {'env_kwargs': {'xml_file': './model.xml'}},
     'dotted argument': {'env_kwargs': {'wrapper': 'antigravity.Wrapper'}},
     'long argument': {'env_kwargs': {'file': 'a long name ' * 20}},
+    'odd argument': {
+        'env_kwargs': {'\u202e': ['\x1b[2K\r" \U0001f600', 1e-07]}
+    },
 }
 
 
 @pytest.mark.parametrize('changes', CODE.values(), ids=CODE)
-def test_code_is_not_used_on_the_word_of_a_file(tmp_path, config, changes):
-    config_file.save_config(config.copy(**changes), tmp_path)
-    ((key, value),) = changes.items()
-    for given in (config, None, config.copy(env=make_env)):
-        with pytest.raises(errors.ConfigError) as info:
-            config_file.restore_config(given, tmp_path)
-        message = str(info.value)
-        own = plain_yaml.simplify((given or config)[key])
-        assert f'The setting {key!r} of {tmp_path} is {value!r}' in message
-        assert (f'; yours is {own!r}. ' in message) == (given is not None)
-        # What the message says to do is what helps.
-        change = advised_change(message)
-        restored = config_file.restore_config(given, tmp_path, [change])
-        assert restored[key] == value
-        unused = config_file.restore_config(given, tmp_path, unused=[key])
-        assert unused[key] == (given or config)[key]
-    same = config.copy(**changes)
-    assert config_file.restore_config(same, tmp_path) == same
+def test_code_is_used_if_the_user_has_signed_it(run, changes, tmp_path, capsys):
+    config = configs.ppo().copy(**changes)
+    directory = run(config)
+    assert restore(directory) == config
+    copied = shutil.copytree(directory, tmp_path / 'copied')
+    ((key, _),) = changes.items()
+    assert is_refused(copied, f'The setting {key!r} of {copied} is ', 'copied')
+    other = configs.ppo(env='Taxi-v3', env_kwargs={'x': 1})
+    with pytest.raises(errors.ConfigError, match='yours is'):
+        config_file.restore_config(other, copied)
+    assert config_file.restore_config(config, copied) == config
+    assert config_file.restore_config(other, copied, unused=[key])
+    assert not capsys.readouterr().err
+    assert restore(copied, trusted=True) == config
+    shown = capsys.readouterr().err
+    assert shown.startswith(f'trust: {key} of {copied} is ')
+    assert shown[:-1].isprintable()
 
 
-HOSTILE = [
-    "ale_py:ALE/Pong-v5'; touch PWNED; echo '",
-    'a:b" `touch PWNED` "',
-    'a:$(touch PWNED)',
-    'a:b\ntouch PWNED\n',
-    'a:b\r\x1b[2K\u202e\x00\u2028 \\\'"&|;<>!*',
-    'ü:\U0001f600',
-]
+def test_change_of_what_names_code_is_refused(run):
+    directory = run(configs.ppo(env='antigravity:Env-v0', steps=7))
+    path = directory / config_file.CONFIG_FILE
+    text = path.read_text()
+    path.write_text(text.replace('steps: 7', 'steps: 8'))
+    assert restore(directory).steps == 8
+    for old, new in {
+        'antigravity:': 'this:',
+        'env_kwargs: {}': 'env_kwargs: {a: "b:c"}',
+        'callbacks: []': 'callbacks: [/a:b]',
+        'network: feed_forward': 'network: <function a:b>',
+        'functions: {}': "functions: {env: '<function this:s>'}",
+    }.items():
+        assert old in text
+        path.write_text(text.replace(old, new))
+        assert is_refused(directory, 'was copied, moved or changed')
+    for signature in ('', 'é', '0' * 64, 5):
+        values = plain_yaml.parse(text, '')
+        values['code']['signature'] = signature
+        path.write_text(plain_yaml.format_value(values))
+        assert is_refused(directory)
+    path.write_text(text)
+    assert restore(directory).env == 'antigravity:Env-v0'
 
 
-@pytest.mark.parametrize('text', HOSTILE, ids=ascii)
-@pytest.mark.parametrize('key', ['env', 'env_kwargs'])
-def test_what_is_advised_can_be_pasted_into_a_shell(
-    tmp_path, config, key, text, monkeypatch
-):
-    value = text if key == 'env' else {text: [text, 1.5]}
-    config_file.save_config(config.copy(**{key: value}), tmp_path)
-    with pytest.raises(errors.ConfigError) as info:
-        config_file.restore_config(config, tmp_path)
-    message = str(info.value)
-    assert message.isprintable()
-    change = advised_change(message)
-    restored = config_file.restore_config(config, tmp_path, [change])
-    assert restored[key] == value
-    pasted = f'printf "%s\\n" {message[message.index("--set") :]}'
+@pytest.mark.parametrize(
+    'changes',
+    [
+        {'env': 'native:CartPole-v1'},
+        {'env': 'ale_py:ALE/Pong-v5'},
+        {'env': 'vector:ale_py:ALE/Pong-v5'},
+        {'env_kwargs': {'map': '8x8', 'a': [1, 2.5], 'b': True, 'x': None}},
+    ],
+)
+def test_what_names_no_code_needs_no_signature(run, state, changes):
+    config = configs.ppo().copy(**changes)
+    assert restore(run(config)) == config
+    assert not state.exists()
+
+
+def test_code_of_every_setting_is_known():
+    """A new setting that takes texts has to say which of them are code."""
+    free = {
+        key
+        for key, setting in trust.SETTINGS.items()
+        if setting.kind.type in (str, dict) and not setting.kind.choices
+    }
+    data = {'begin_from', 'demonstrations', 'log_info'}
+    for key in free - data:
+        assert trust.names_code(key, 'a:b') and trust.names_code(key, ['a:b'])
+    assert not any(trust.names_code(key, 'a:b') for key in data)
+    assert all(trust.names_code(key, '<function a:b>') for key in ('x', *data))
+
+
+def test_functions_are_found_again(run, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    output = subprocess.check_output(['sh', '-c', pasted], text=True)
-    assert output == f'--set\n{change}\n'
-    assert not (tmp_path / 'PWNED').exists()
+    maze = config_names.find_in_file('maze.py', 'Maze')
+    made = config_names.find_config('maze.py:made')()
+    config = configs.ppo(env=maze, callbacks=['maze.py:log'], network=run)
+    with pytest.raises(errors.ConfigError, match='cannot be found again. Pass'):
+        restore(run(config))  # What a fixture has made is nowhere.
+    config = config.copy(network='feed_forward')
+    monkeypatch.chdir('/')
+    assert restore(run(made)).env.keywords == {'size': 5}
+    monkeypatch.chdir(tmp_path)
+    directory = run(config)
+    monkeypatch.chdir('/')
+    restored = restore(directory)
+    assert restored.env(size=4).size == 4
+    assert restored.callbacks == [f'{file}:log']
+    # In another process, of which the file is not there yet.
+    monkeypatch.delitem(sys.modules, 'maze')
+    monkeypatch.setattr(config_names, '_found', [])
+    assert restore(directory).env(size=4).size == 4
+    # Those of a config that the caller gives come first.
+    mine = configs.ppo(env=make_env)
+    assert config_file.restore_config(mine, directory).env is make_env
+    file.unlink()
+    assert is_refused(directory, f'names {file}, which is not there any more')
 
 
-def test_arguments_that_are_numbers_and_words_are_used_from_a_file(
-    tmp_path, config
-):
-    kwargs = {'map_name': '8x8', 'size': [1, 2.5], 'slippery': True, 'x': None}
-    config_file.save_config(config.copy(env_kwargs=kwargs), tmp_path)
-    assert config_file.restore_config(None, tmp_path).env_kwargs == kwargs
+def test_own_algorithm_needs_no_config(run, file):
+    maze = config_names.find_in_file(str(file), 'Maze')
+    config = configs.trpo(env='CartPole-v1', damping=0.5).copy(algorithm=maze)
+    assert restore(run(config)) == config
 
 
-def test_native_environment_is_used_from_a_file(tmp_path, config):
-    config_file.save_config(config.copy(env='native:CartPole-v1'), tmp_path)
-    restored = config_file.restore_config(None, tmp_path)
-    assert restored.env == 'native:CartPole-v1'
+def test_file_that_others_may_write_to_is_refused(run, file):
+    maze = config_names.find_in_file(str(file), 'Maze')
+    directory = run(configs.ppo(env=maze))
+    assert restore(directory).env is maze
+    for path, mode in ((file, 0o646), (file.parent, 0o1777)):
+        before = path.stat().st_mode
+        path.chmod(mode)
+        assert is_refused(directory, f'names {file}, which others may write to')
+        path.chmod(before)
+
+
+def test_module_of_another_place_is_refused(run, tmp_path, monkeypatch):
+    for place in ('mine', 'theirs'):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / 'some_games.py').write_text('')
+    directory = run(configs.ppo(env='some_games:Game-v0'))
+    assert restore(directory)
+    monkeypatch.syspath_prepend(str(tmp_path / 'mine'))
+    assert is_refused(directory, 'the name leads to other code here')
+    run(configs.ppo(env='some_games:Game-v0'))
+    assert restore(directory)
+    monkeypatch.syspath_prepend(str(tmp_path / 'theirs'))
+    assert is_refused(directory, 'the name leads to other code here')
+    assert 'some_games' not in sys.modules
+
+
+def make_link(state):
+    (state.parent / 'elsewhere').write_bytes(b'k' * trust.KEY_BYTES)
+    (state / 'key').unlink()
+    (state / 'key').symlink_to(state.parent / 'elsewhere')
+
+
+KEYS = {
+    'readable': lambda state: (state / 'key').chmod(0o640),
+    'in a directory of others': lambda state: state.chmod(0o777),
+    'link': make_link,
+    'short': lambda state: (state / 'key').write_bytes(b'short'),
+    'pipe': lambda state: (
+        (state / 'key').unlink(),
+        os.mkfifo(state / 'key', 0o600),
+    ),
+}
+
+
+@pytest.mark.parametrize('spoil', KEYS.values(), ids=KEYS)
+def test_key_that_is_not_private_is_not_used(run, state, spoil, capsys):
+    config = configs.ppo(env='antigravity:Env-v0')
+    directory = run(config)
+    assert oct(state.stat().st_mode)[-3:] == '700'
+    assert oct((state / 'key').stat().st_mode)[-3:] == '600'
+    assert os.listdir(state) == ['key']
+    assert restore(directory) == config
+    spoil(state)
+    assert is_refused(directory, 'is not signed by you on this machine')
+    assert is_refused(run(config), 'is not signed by you on this machine')
+    error = capsys.readouterr().err
+    assert error.count('\n') == 1 and 'cannot be used as a key' in error
+    assert restore(directory, trusted=True) == config
+
+
+def test_state_that_cannot_be_written_is_told_once(run, state, capsys):
+    state.parent.write_text('This is a file.')
+    config = configs.ppo(env='antigravity:Env-v0')
+    assert run(config) == run(config)
+    assert capsys.readouterr().err.count('\n') == 1
+    assert is_refused(run(config), 'is not signed by you on this machine')
+
+
+def test_processes_that_begin_together_have_one_key(state):
+    trust._make_key(state / 'key')
+    before = (state / 'key').read_bytes()
+    trust._make_key(state / 'key')
+    assert (state / 'key').read_bytes() == before
+    assert os.listdir(state) == ['key']
