@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts import evaluate, playing
+from agents.scripts import evaluate, export, playing, record
 
 
 class Halves(gym.Env):
@@ -200,3 +200,28 @@ def test_checkpoint_that_is_no_step_is_refused(native_run, capsys):
         command(native_run, '--checkpoint=last')
     assert info.value.code == 2
     assert 'neither a training step nor best' in capsys.readouterr().err
+
+
+SEVENS = """
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Sevens(CartPoleEnv):
+    def step(self, action):
+        observ, _, _, truncated, info = super().step(action)
+        return observ, 7.0, True, truncated, info
+"""
+
+
+def test_environment_that_is_named_is_played(
+    debug_run, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / 'sevens.py').write_text(SEVENS)
+    monkeypatch.chdir(tmp_path)
+    given = [f'--logdir={debug_run.directory}', '--env=sevens.py:Sevens']
+    played = [*given, '--num_episodes=1', '--noenv_processes']
+    assert evaluate.main([*played, '--json=-']) == 0
+    assert json.loads(capsys.readouterr().out)['scores'] == [7.0]
+    assert record.main([*played, '--outfile=demos.npz']) == 0
+    assert 'episode 0  score 7.00  steps 1\n' in capsys.readouterr().out
+    assert export.main([*given, '--outfile=policy.npz']) == 0
+    assert ' steps of Sevens, ' in capsys.readouterr().out

@@ -108,6 +108,8 @@ def test_code_is_used_if_the_user_has_signed_it(run, changes, tmp_path, capsys):
     with pytest.raises(errors.ConfigError, match='yours is'):
         config_file.restore_config(other, copied)
     assert config_file.restore_config(config, copied) == config
+    changed = config_file.restore_config(None, copied, [f'{key}={other[key]}'])
+    assert changed[key] == other[key]
     assert config_file.restore_config(other, copied, unused=[key])
     assert not capsys.readouterr().err
     assert restore(copied, trusted=True) == config
