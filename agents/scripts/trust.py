@@ -133,10 +133,12 @@ def find_functions(key: str, located: Any) -> Any:
 def show(key: str, value: Any, path: pathlib.Path) -> None:
     """Tell what a file names that is going to be run as code."""
     shown = errors.shorten(repr(value), MOST_CHARACTERS)
-    places = [
-        place for text in _find_code(key, value) for place in _find_places(text)
+    found = [
+        place
+        for text in _find_code(key, value)
+        for place in _find_places(text)
+        if isinstance(place, str)
     ]
-    found = [str(place) for place in places if place]
     where = f' ({", ".join(found)})' if found else ''
     _tell(f'{key} of {path} is {shown}{where}')
 
