@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -113,7 +114,7 @@ def test_steps_and_name_are_those_of_a_training(fake, tmp_path):
     command = ['--config=debug', '--steps=20', '--name=two/short', where]
     assert sweep.main(command) == 0
     directory = tmp_path / 'two' / 'short'
-    assert sweep_plan.load(directory, trusted=True).set == ['steps=20']
+    assert sweep_plan.load(directory)[0].set == ['steps=20']
     assert len(agents.results(tmp_path).runs) == 1
 
 
@@ -386,7 +387,13 @@ def test_other_plans_are_refused(fake, tmp_path):
         ('search: {}', r"""search: {env: 'A, "evil\x3aEnv-v1"'}"""),
     ],
 )
-def test_plan_of_a_stranger_runs_no_code(tmp_path, old, new, capsys):
+def test_plan_of_a_stranger_runs_no_code(
+    tmp_path, tmp_path_factory, old, new, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path_factory.mktemp('home'))
+    for place in (pathlib.Path(), pathlib.Path('logdir')):
+        place.mkdir(exist_ok=True)
+        (place / 'evil.py').write_text('raise AssertionError')
     plan = sweep_plan.Plan('debug', None, None, [], [0], {}, {}, 1)
     sweep_plan.save(plan, tmp_path)
     assert sweep_plan.load(tmp_path) == (plan, '')
