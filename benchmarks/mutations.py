@@ -257,7 +257,8 @@ def _sweep(directory: pathlib.Path) -> Open:
     from agents.scripts import sweep_plan
 
     def read() -> None:
-        plan = sweep_plan.load(directory / 'sweep', trusted=False)
+        plan, doubt = sweep_plan.load(directory / 'sweep')
+        sweep_plan.require_trust(plan, directory / 'sweep', doubt, False)
         sweep_plan.check(plan)
 
     return read
