@@ -93,7 +93,7 @@ def observe(
     except (errors.Cancelled, errors.MisfitError):
         raise
     except errors.UserError:
-        if changes:  # The environment is one that was asked for.
+        if changes or env is not None:  # It is one that was asked for.
             raise
         return [*imagine(loaded, STEPS)], 'random observations'
 
