@@ -1,5 +1,6 @@
 """Systems that lack what Linux has."""
 
+import ctypes.util
 import os
 import subprocess
 import sys
@@ -95,10 +96,29 @@ def test_run_as_on_a_mac(tmp_path, nothing_left):
     assert 'step 1,000 (100%)' in result.stdout
 
 
-@pytest.mark.parametrize('system, drawn_by', [('linux', 'egl'), ('darwin', '')])
-def test_drawing_without_a_display(monkeypatch, system, drawn_by):
+@pytest.mark.parametrize(
+    'system, installed, rendering, drawn_by',
+    [
+        ('linux', ['EGL', 'OSMesa'], False, 'egl'),
+        ('linux', ['OSMesa'], False, 'osmesa'),
+        ('linux', [], False, ''),
+        ('linux', [], True, 'egl'),
+        ('darwin', [], True, ''),
+    ],
+)
+def test_drawing_without_a_display(
+    monkeypatch, system, installed, rendering, drawn_by
+):
     monkeypatch.setattr(sys, 'platform', system)
     monkeypatch.setattr(os, 'environ', {})
-    headless.prepare()
+    monkeypatch.setattr(
+        ctypes.util,
+        'find_library',
+        lambda name: name if name in installed else None,
+    )
+    headless.prepare(rendering)
     assert os.environ.get('MUJOCO_GL', '') == drawn_by
     assert os.environ['SDL_VIDEODRIVER'] == 'dummy'
+    monkeypatch.setattr(os, 'environ', {'MUJOCO_GL': 'glfw'})
+    headless.prepare(rendering)
+    assert os.environ['MUJOCO_GL'] == 'glfw'

@@ -6,12 +6,14 @@ import this module, so it stays clear of TensorFlow.
 
 import contextlib
 import functools
+import importlib.metadata
 import importlib.util
 import inspect
 import os
 import resource
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -52,8 +54,8 @@ REGISTERED_BY = {
 
 # Said of environments that others register elsewhere.
 OTHERS = (
-    'What another package registers is named as module:Id, such as '
-    'ale_py:ALE/Pong-v5.'
+    'If a package that you have installed registers it, name its module as '
+    'well: {module}:{name}.'
 )
 
 NO_COUNT = (
@@ -97,6 +99,8 @@ def constructor(
         _require_rendering(config.env)
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else find_spec(config.env)
+    if callable(env) or not str(env.entry_point).startswith('gymnasium.'):
+        headless.prepare(rendering=False)  # For workers, before they import.
     make = functools.partial(
         _make, env, kwargs, max_length, config.observ_bounds
     )
@@ -339,7 +343,12 @@ def _make(
 ) -> gym.Env:
     if 'render_mode' in kwargs:
         headless.prepare()
-    made = _make_limited(env, kwargs, max_length)
+    with warnings.catch_warnings():
+        # That is told by what fails, if anything does.
+        text = '.*not in the possible render_modes'
+        warnings.filterwarnings('ignore', text)
+        made = _make_limited(env, kwargs, max_length)
+    wrappers.warn_of_normalizers(made)
     if observ_bounds == 'ignore':
         return made
     return wrappers.BoundObserv(made, observ_bounds)
@@ -354,15 +363,23 @@ def _make_limited(
     if callable(env):
         _quiet_mujoco()
         require_arguments(env, name_of(env), kwargs)
-        made = env(**kwargs)
+        name = name_of(env)
+        try:
+            made = env(**kwargs)
+        except gym.error.UnregisteredEnv as error:
+            raise errors.EnvError(
+                f'{name} makes an environment that is not registered: {error} '
+                f'Import the package that registers it within {name}, as '
+                'workers get the function alone and not the file around it.'
+            ) from None
         if isinstance(made, gym.vector.VectorEnv):
-            raise errors.EnvError(f'What {name_of(env)} makes {NO_COUNT}')
+            raise errors.EnvError(f'What {name} makes {NO_COUNT}')
         if not isinstance(made, gym.Env):
             raise errors.EnvError(
-                f'What {name_of(env)} makes is no gymnasium.Env but a '
+                f'What {name} makes is no gymnasium.Env but a '
                 f'{type(made).__module__}.{type(made).__name__}. Derive it '
-                'from that, or wrap one of the older package gym with '
-                'shimmy.GymV21CompatibilityV0.'
+                f'from that, or wrap one of the older package gym with '
+                f'{_old_wrapper()}.'
             )
         if max_length is None:
             return made
@@ -373,10 +390,39 @@ def _make_limited(
     creator: Any = env.entry_point
     if isinstance(creator, str):
         creator = registration.load_env_creator(creator)
+    if 'render_mode' in kwargs:
+        _require_frames(creator, env.id)
     if creator is not None:
         require_arguments(creator, env.id, {**env.kwargs, **kwargs})
     length = max_length or NO_LIMIT
     return gym.make(env, length, disable_env_checker=True, **kwargs)
+
+
+def _require_frames(creator: Any, name: str) -> None:
+    """Refuse an environment that declares no frames for videos."""
+    metadata = getattr(creator, 'metadata', None)
+    if not isinstance(metadata, dict):
+        return
+    modes = metadata.get('render_modes') or []
+    # Some declare nothing and draw nevertheless.
+    may_draw = 'rgb_array' in modes if modes else takes_render_mode(creator)
+    if not may_draw:
+        raise errors.EnvError(
+            f'The environment {name!r} draws no frames: videos need the render '
+            f"mode 'rgb_array', and it has {', '.join(modes) or 'none'}."
+        )
+
+
+def _old_wrapper() -> str:
+    """The wrapper of Shimmy for environments of the installed package gym."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        version = importlib.metadata.version('gym').split('.')
+        if (int(version[0]), int(version[1])) >= (0, 26):
+            return (
+                'shimmy.GymV26CompatibilityV0(env=...), made by gym.make(..., '
+                'apply_api_compatibility=True) if its step returns four values'
+            )
+    return 'shimmy.GymV21CompatibilityV0(env=...)'
 
 
 def prepare_single(spec: gym.envs.registration.EnvSpec) -> None:
@@ -422,12 +468,14 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
     module, _, registered = name.rpartition(':')
     try:
         if module:
+            headless.prepare(rendering=False)  # It may import what draws.
             importlib.import_module(module)
         spec = gym.spec(registered)
     except gym.error.Error as error:
         near = errors.nearest(registered, gym.registry)
         reason = str(error).rstrip('.?') + ('?' if '?' in str(error) else '.')
-        hint = _hint(module, registered) or OTHERS
+        others = OTHERS.format(module=module or 'MODULE', name=registered)
+        hint = _hint(module, registered) or others
         raise errors.ConfigError(
             f'There is no environment {name!r}{near} {reason} {hint}'
         ) from error

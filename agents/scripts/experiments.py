@@ -18,6 +18,7 @@ from agents.scripts import (
 )
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+from agents.tools.envs import headless
 
 # Environments that have configs of every algorithm that suits their kind.
 MUJOCO = 'HalfCheetah-v5'
@@ -140,6 +141,7 @@ def find_env(text: str) -> Any:
     """What a config has as `env`, for the text of a command line."""
     file, _, function = text.rpartition(':')
     if file.endswith('.py'):
+        headless.prepare(rendering=False)  # It may import what draws.
         return config_names.find_in_file(file, function)
     if text.endswith('.py'):
         raise errors.ConfigError(

@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode
 from agents.scripts import env_setup
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import headless, masking
+from agents.tools.envs import headless, masking, wrappers
 from agents.tools.envs.in_worker import InWorker
 from agents.tools.envs.vector_slice import VectorSlice
 
@@ -89,7 +89,7 @@ def start(
     drawn = np.random.SeedSequence([*seed, first]).generate_state(1)
     number = int(drawn[0]) >> 1  # Some take signed ones of 32 bits.
     constructor = functools.partial(make, count, number)
-    return VectorSlice(
+    made = VectorSlice(
         constructor,
         number,
         first,
@@ -97,6 +97,8 @@ def start(
         log_info,
         config.action_masks,
     )
+    wrappers.warn_of_normalizers(made.env)
+    return made
 
 
 def describe(found: VectorSlice) -> str:

@@ -192,6 +192,7 @@ class Video:
         self.file = file
         self._fps = fps
         self._writer: Any = None
+        self._shape: tuple[int, ...] | None = None
         self._stack = contextlib.ExitStack()
 
     def add(self, frame: Any) -> None:
@@ -203,6 +204,20 @@ class Video:
                 'frame [height, width, 3] was expected. Its render mode '
                 '"rgb_array" has to return one.'
             )
+        if self._shape not in (None, frame.shape):
+            before, after = [
+                ' × '.join(map(str, shape[:2]))
+                for shape in (self._shape, frame.shape)
+            ]
+            raise errors.EnvError(
+                'The frames of a video must have the same size, got '
+                f'{after} pixels after {before}. Let the environment scale '
+                'what it renders.'
+            )
+        self._shape = frame.shape
+        # The codec asks for even sizes.
+        odd = [(0, size % 2) for size in frame.shape[:2]]
+        frame = np.pad(frame, [*odd, (0, 0)], 'edge')
         if self._writer is None:
             height, width, _ = frame.shape
             new = self._stack.enter_context(files.replacing(self.file))
@@ -210,7 +225,7 @@ class Video:
                 new.name,
                 (width, height),
                 fps=self._fps,
-                macro_block_size=2,  # The codec asks for even sizes.
+                macro_block_size=1,
                 ffmpeg_log_level='error',
                 output_params=['-f', 'mp4'],
             )

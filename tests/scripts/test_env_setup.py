@@ -1,10 +1,13 @@
 """Environments by name and by function, in this process and in workers."""
 
 import functools
+import importlib.metadata
+import itertools
 import re
 import resource
 import subprocess
 import sys
+import warnings
 
 import cloudpickle
 import gymnasium as gym
@@ -182,7 +185,7 @@ ASK_FOR_ATARI = (
         ('CartPole', ["did you mean 'CartPole-v1'?"]),
         ('CartPole-v9', ["did you mean 'CartPole-v1'?", 'v9']),
         ('None/Pong-v5', ["no environment 'None/Pong-v5'", 'Namespace None']),
-        ('None/Pong-v5', ['is named as module:Id, such as ale_py:ALE/Pong-v5']),
+        ('None/Pong-v5', ['name its module as well: MODULE:None/Pong-v5.']),
         ('no_such:ALE/Pong-v5', ['cannot be imported', ASK_FOR_ATARI]),
         (
             'dm_control/walker-walk-v0',
@@ -323,11 +326,17 @@ def test_environments_of_before_are_told_what_to_do(start, env, observ_bounds):
     assert 'as before Gymnasium 0.26; wrap the environment with shimmy' in last
 
 
-def test_what_is_no_environment_is_named(start):
+def test_what_is_no_environment_is_named(start, monkeypatch):
     class Duck:
         reset = step = None
 
     message = 'What Duck makes is no gymnasium.Env but a .*Duck. Derive it'
+    for version, wrapper in (('0.21.0', 'GymV21'), ('0.26.2', 'GymV26')):
+        monkeypatch.setattr(
+            importlib.metadata, 'version', lambda _, v=version: v
+        )
+        with pytest.raises(errors.EnvError, match=wrapper):
+            env_setup.constructor(config(env=Duck))()
     with pytest.raises(errors.EnvError, match=message) as info:
         start(env_setup.constructor(config(env=Duck)), env_processes=False)
     assert '\n' not in str(info.value)
@@ -494,6 +503,54 @@ def test_function_that_cannot_be_asked_for_frames_is_refused(counter):
             match=r'blind.* takes no argument .*Add render_mode=None',
         ):
             env_setup.constructor(settings, render_mode='rgb_array')
+
+
+class Unseen(gym.Env):
+    metadata = {'render_modes': ['human']}  # noqa: RUF012
+
+    def __init__(self, render_mode=None):
+        assert render_mode in (None, 'human')
+
+
+@pytest.mark.parametrize('modes, told', [(['human'], 'human'), ([], 'none')])
+def test_environment_that_draws_no_frames_is_refused(monkeypatch, modes, told):
+    monkeypatch.setitem(Unseen.metadata, 'render_modes', modes)
+    if not modes:  # Nothing is declared, and nothing can be asked for.
+        monkeypatch.setattr(Unseen, '__init__', lambda self: None)
+    gym.register('Unseen-v0', Unseen)
+    try:
+        make = env_setup.constructor(
+            config(env='Unseen-v0'), render_mode='rgb_array'
+        )
+        message = (
+            rf"'Unseen-v0' draws no frames.*'rgb_array', and it has {told}\."
+        )
+        with pytest.raises(errors.EnvError, match=message):
+            make()
+    finally:
+        del gym.registry['Unseen-v0']
+
+
+def test_environment_that_is_not_registered_in_the_worker():
+    def make():
+        return gym.make('Nowhere/Some-v0')
+
+    message = 'Namespace Nowhere not found.*Import the package .* within make,'
+    with pytest.raises(errors.EnvError, match=message):
+        env_setup.constructor(config(env=make))()
+
+
+def test_warnings_are_shown_by_the_first_worker_alone(capfd, monkeypatch):
+    def make():
+        warnings.warn('an oddity', UserWarning, stacklevel=1)
+        return gym.make('CartPole-v1')
+
+    monkeypatch.delenv('PYTHONWARNINGS', raising=False)
+    monkeypatch.setattr(launch, '_started', itertools.count())
+    for each in env_setup.start(make, 4, num_workers=2):
+        assert each.observation_space
+        each.close()
+    assert capfd.readouterr().err.count('UserWarning: an oddity') == 1
 
 
 def test_camera_follows_the_body(start):

@@ -250,7 +250,7 @@ def test_signal_leaves_whole_videos_alone(
 
 
 @pytest.mark.parametrize('size', [(64, 48), (33, 35)])
-def test_video_has_the_frames_that_were_added(tmp_path, size):
+def test_video_has_the_frames_that_were_added(tmp_path, size, caplog):
     height, width = size
     video = visualize.Video(tmp_path / 'video.mp4', fps=10)
     for level in (20, 120, 220):
@@ -260,3 +260,15 @@ def test_video_has_the_frames_that_were_added(tmp_path, size):
     assert abs(shown.mean((1, 2, 3)) - [20, 120, 220]).max() < 3
     # Of a size that the codec can do.
     assert shown.shape[1:3] == (height + height % 2, width + width % 2)
+    assert not caplog.records
+
+
+def test_frames_of_another_size_are_refused(tmp_path):
+    video = visualize.Video(tmp_path / 'video.mp4', fps=10)
+    video.add(np.zeros((64, 48, 3), np.uint8))
+    with pytest.raises(
+        errors.EnvError, match='got 32 × 48 pixels after 64 × 4'
+    ):
+        video.add(np.zeros((32, 48, 3), np.uint8))
+    video.close()
+    assert len(frames(video.file)) == 1

@@ -363,18 +363,30 @@ def as_reward(value: Any) -> float:
     """Make a float of a reward, or tell that it is no number."""
     if value.__class__ is float:
         return value
-    plain = isinstance(value, (float, int, np.floating, np.integer))
-    if plain or (isinstance(value, np.ndarray) and value.shape == ()):
+    # Of arrays of any library.
+    shape = getattr(value, 'shape', None)
+    if isinstance(value, (float, int, np.floating, np.integer)) or shape == ():
         return float(value)
+    several = (
+        '; weigh several objectives, as mo_gymnasium.wrappers.LinearReward does'
+    )
     raise TypeError(
         f'the reward should be a number, not {observations.describe(value)}'
+        f'{several if shape else ""}'
     )
 
 
 def require_flags(terminated: Any, truncated: Any) -> None:
     """Refuse to take for true or false what is neither."""
     for name, value in (('terminated', terminated), ('truncated', truncated)):
-        if not isinstance(value, (bool, np.bool_)):
+        is_bool = isinstance(value, (bool, np.bool_))
+        if not is_bool and not _is_bool_of_a_library(value):
             raise TypeError(
                 f'{name} should be a bool, not {observations.describe(value)}'
             )
+
+
+def _is_bool_of_a_library(value: Any) -> bool:
+    """Whether a value is an array without axes, of JAX or PyTorch say."""
+    no_axes = getattr(value, 'shape', None) == ()
+    return no_axes and np.asarray(value).dtype == bool

@@ -1,6 +1,7 @@
 """Starts the programs of worker processes."""
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -47,8 +48,14 @@ class Launched(NamedTuple):
     pidfd: list[int]
 
 
+# Counts the workers that this process has started.
+_started = itertools.count()
+
+
 def start(first: int, program: str = PROGRAM) -> Launched:
     """Start a worker, or leave nothing if that is impossible.
+
+    Warnings of Python are shown by the first alone, as all run the same code.
 
     Args:
         first: Index of the first of its environments.
@@ -93,10 +100,13 @@ def _popen(program: str, *descriptors: int) -> subprocess.Popen:
         if not key.startswith(MPI_PREFIXES)
     }
     environ.update({key: os.environ.get(key, '1') for key in ONE_THREAD})
+    environ.setdefault('PYGAME_HIDE_SUPPORT_PROMPT', '1')
     program = processes.finding_modules(program)
     # The end of another thread would be taken for that of this process.
     lasting = threading.current_thread() is threading.main_thread()
-    arguments = *descriptors, os.getpid() if lasting else 0
+    parent = os.getpid() if lasting else 0
+    quiet = next(_started) > 0 and not environ.get('PYTHONWARNINGS')
+    arguments = *descriptors, parent, int(quiet)
     # Blocked signals stay so in the child, until it can tell them itself that
     # they are not for it: Ctrl-C is the parent's to handle.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])

@@ -244,8 +244,8 @@ class VectorSlice:
                 self._require_no_last(info)
                 self._pending = ended
                 if ended.all():
-                    observ, *numbers, _ = self._vector.step(self._action)
-                    self._require_no_steps(ended, *numbers)
+                    observ, reward, *flags, _ = self._vector.step(self._action)
+                    self._require_no_steps(ended, reward, flags[0] | flags[1])
                     self._write(self._observ, 'step', observ)
                     self._pending = None
 
@@ -265,7 +265,9 @@ class VectorSlice:
         self, lost: np.ndarray, ended: np.ndarray, acted_on: list[np.ndarray]
     ) -> None:
         """Make of the step that ignored the action one that says nothing."""
-        self._require_no_steps(lost, self._reply['reward'], ended, ended)
+        self._require_no_steps(lost, self._reply['reward'], ended)
+        # Some leave there what the ignored action would have been rewarded by.
+        self._reply['reward'][lost] = 0.0
         leaves = nested.flatten(self._reply['next_observ'])
         for leaf, rows in zip(leaves, acted_on, strict=True):
             leaf[lost] = rows
@@ -376,13 +378,18 @@ class VectorSlice:
                 'gymnasium.vector.AutoresetMode.SAME_STEP.'
             )
 
-    def _require_no_steps(self, lost: np.ndarray, *numbers: np.ndarray) -> None:
+    def _require_no_steps(
+        self, lost: np.ndarray, reward: np.ndarray, ended: np.ndarray
+    ) -> None:
         """Refuse a step after an end that is more than a reset."""
-        wrong = lost & np.any([number != 0 for number in numbers], 0)
+        wrong = lost & ended
+        if self.assumed:  # A reward may show that the mode is another.
+            wrong |= lost & (reward != 0)
         if wrong.any():
+            what = 'a reward or ended' if self.assumed else 'an end'
             raise errors.EnvError(
                 f'Environment {self._first + int(np.argmax(wrong))} returned '
-                'a reward or ended in the step after the end of an episode. '
+                f'{what} in the step after the end of an episode. '
                 'With the autoreset mode NEXT_STEP, that one is a reset and '
                 "nothing else. Tell the mode in metadata['autoreset_mode'] of "
                 'the vector.'

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 
 import cloudpickle
 
@@ -40,7 +41,9 @@ def begin() -> tuple[int, int]:
     Returns:
         Descriptors of the socket to the parent and of the shared memory.
     """
-    control, lifeline, memory, parent = map(int, sys.argv[1:5])
+    control, lifeline, memory, parent, quiet = map(int, sys.argv[1:6])
+    if quiet:
+        warnings.showwarning = lambda *_, **__: None
     # A group of its own, since Ctrl-C is the parent's to handle, but not a
     # session: schedulers share out time by session, and would let a worker
     # that is awake keep the parent waiting.

@@ -6,6 +6,7 @@ name that belongs to this project's vocabulary.
 
 import collections
 import contextlib
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,29 @@ __all__ = [
     'RandomStart',
     'RangeNormalize',
 ]
+
+
+# Gymnasium's wrappers that do what training does anyway, with the setting.
+NORMALIZERS = {
+    'NormalizeObservation': 'normalize_observ',
+    'NormalizeReward': 'normalize_reward',
+}
+
+
+def warn_of_normalizers(env: Any) -> None:
+    """Warn of wrappers of an environment or a vector that normalize again."""
+    while isinstance(env, (gym.Wrapper, gym.vector.VectorWrapper)):
+        kind = type(env)
+        if kind.__module__.startswith('gymnasium.') and (
+            setting := NORMALIZERS.get(kind.__name__)
+        ):
+            text = (
+                f'{kind.__name__} has statistics of its own in each worker, '
+                'which are in no checkpoint. Drop it: the setting '
+                f'{setting} normalizes already.'
+            )
+            warnings.warn_explicit(text, UserWarning, kind.__module__, 0)
+        env = env.env
 
 
 class AutoReset(gym.wrappers.Autoreset):

@@ -89,6 +89,10 @@ BROKEN_STEPS = {
     'observation None': (outcome(None), r'shape \(\) and type object'),
     'reward in a list': (outcome(reward=[1.0]), 'reward should be a number'),
     'reward of one': (outcome(reward=np.ones(1)), r'array of shape \(1,\)'),
+    'rewards of several objectives': (
+        outcome(reward=np.ones(2)),
+        r'shape \(2,\) and type float64; weigh .*LinearReward does\. It',
+    ),
     'reward text': (outcome(reward='1'), "not a str: '1'"),
     'reward None': (outcome(reward=None), 'not a NoneType'),
     'reward complex': (outcome(reward=1j), 'not a complex'),
@@ -122,6 +126,16 @@ def test_broken_step(result, message):
     start = 'Environment 5 broke the contract of gymnasium.Env.step: '
     assert str(raised.value).startswith(start)
     assert 'It returned' in str(raised.value)
+
+
+def test_numbers_and_flags_of_any_library():
+    tf = pytest.importorskip('tensorflow')
+    reward, ends = tf.constant(2.5), tf.constant(True)
+    envs, memory = attach(Scripted(outcome(reward=reward, terminated=ends)))
+    envs.reset()
+    envs.step()
+    assert memory.reply['reward'][0] == 2.5
+    assert memory.reply['terminated'][0] == 1.0
 
 
 BROKEN_RESETS = {

@@ -281,25 +281,38 @@ def test_wrong_mode_is_found_out(mode, lengths, message):
         step(batch), step(batch)
 
 
-def test_step_after_the_end_that_has_a_reward_is_refused():
+def test_step_after_the_end_that_ends_again_is_refused():
     """As of a vector that resets in the same step and says otherwise."""
-    vector = FixedVector(
-        {
-            'terminated': np.array([False, True]),
-            'reward': np.array([1.0, 2.0]),
-        }
-    )
+    vector = FixedVector({'terminated': np.array([False, True])})
     vector.metadata = {'autoreset_mode': NEXT}
     batch = batch_of(vector)
     batch.reset()
     step(batch)
-    with pytest.raises(errors.EnvError, match='Environment 1 returned a rew'):
+    with pytest.raises(errors.EnvError, match='Environment 1 returned an end'):
         step(batch)
     vector._results['terminated'] = np.ones(2, bool)
     batch = batch_of(vector)
     batch.reset()
     # Where all end, the step after it is taken at once.
-    with pytest.raises(errors.EnvError, match='Environment 0 returned a rew'):
+    with pytest.raises(errors.EnvError, match='Environment 0 returned an end'):
+        step(batch)
+
+
+@pytest.mark.parametrize('is_told', [True, False])
+def test_reward_in_the_step_after_the_end(is_told):
+    """Gymnasium's vectors in JAX reward the action that they ignore."""
+    ends = {'terminated': np.array([False, True]), 'reward': np.ones(2)}
+    vector = FixedVector(ends)
+    vector.metadata = {'autoreset_mode': NEXT} if is_told else {}
+    batch = batch_of(vector)
+    batch.reset()
+    assert step(batch)['reward'].tolist() == [1, 1]
+    vector._results['terminated'] = np.zeros(2, bool)
+    if is_told:
+        assert step(batch)['reward'].tolist() == [1, 0]
+        assert step(batch)['reward'].tolist() == [1, 1]
+        return
+    with pytest.raises(errors.EnvError, match='Environment 1 returned a rew'):
         step(batch)
 
 
