@@ -73,7 +73,7 @@ def items(space: gym.spaces.Dict) -> list[tuple[str, gym.Space]]:
     return [
         (key, space[key])
         for key in sorted(space.spaces)
-        if not isinstance(space[key], gym.spaces.Text)
+        if not _is_text(space[key])
     ]
 
 
@@ -86,9 +86,16 @@ def texts(space: gym.Space, path: str = '') -> list[str]:
                 for key, part in _parts(space).items()
                 for name in texts(part, f'{path}/{key}' if path else f'{key}')
             ]
-        case gym.spaces.Text():
-            return [path]
-    return []
+    return [path] if _is_text(space) else []
+
+
+def _is_text(space: gym.Space | None) -> bool:
+    """Whether values of a space are strings, as of packages' own spaces."""
+    return (
+        space is not None
+        and space.dtype is not None
+        and (np.dtype(space.dtype).kind == 'U')
+    )
 
 
 def without_text(space: gym.Space | None, value: Any) -> Any:
@@ -98,7 +105,7 @@ def without_text(space: gym.Space | None, value: Any) -> Any:
             return {
                 key: without_text(space.spaces.get(key), part)
                 for key, part in value.items()
-                if not isinstance(space.spaces.get(key), gym.spaces.Text)
+                if not _is_text(space.spaces.get(key))
             }
         case gym.spaces.Tuple(), tuple() if len(space) == len(value):
             pairs = zip(space, value, strict=True)
@@ -194,7 +201,9 @@ def require_equal(envs: Iterable[tuple[int, Any]]) -> None:
     (index, first), *others = envs
     for position, env in others:
         for name in ('observation_space', 'action_space'):
-            theirs, expected = getattr(env, name), getattr(first, name)
+            theirs, expected = [
+                with_plain_text(getattr(each, name)) for each in (env, first)
+            ]
             if theirs != expected:
                 raise errors.EnvError(
                     f'The environments of a batch need equal spaces, but the '
@@ -338,8 +347,8 @@ def encode(space: gym.Space) -> dict:
             return {'kind': 'MultiDiscrete', **counts}
         case gym.spaces.MultiBinary():
             return {'kind': 'MultiBinary', 'n': space.n}
-        case gym.spaces.Text():
-            return {'kind': 'Text'}
+    if _is_text(space):
+        return {'kind': 'Text'}
     return specs(space)  # Raises the error that lists the supported ones.
 
 
