@@ -97,28 +97,36 @@ def test_run_as_on_a_mac(tmp_path, nothing_left):
 
 
 @pytest.mark.parametrize(
-    'system, installed, rendering, drawn_by',
+    'system, installed, drawn_by, in_workers',
     [
-        ('linux', ['EGL', 'OSMesa'], False, 'egl'),
-        ('linux', ['OSMesa'], False, 'osmesa'),
-        ('linux', [], False, ''),
-        ('linux', [], True, 'egl'),
-        ('darwin', [], True, ''),
+        ('linux', ['EGL', 'OSMesa'], 'egl', 'egl'),
+        ('linux', ['OSMesa'], 'osmesa', 'osmesa'),
+        ('linux', [], 'egl', ''),
+        ('darwin', [], '', ''),
     ],
 )
 def test_drawing_without_a_display(
-    monkeypatch, system, installed, rendering, drawn_by
+    monkeypatch, system, installed, drawn_by, in_workers
 ):
+    def find(name):
+        return name if name in installed else None
+
     monkeypatch.setattr(sys, 'platform', system)
     monkeypatch.setattr(os, 'environ', {})
-    monkeypatch.setattr(
-        ctypes.util,
-        'find_library',
-        lambda name: name if name in installed else None,
-    )
-    headless.prepare(rendering)
+    monkeypatch.setattr(headless, 'for_workers', {})
+    monkeypatch.setattr(ctypes.util, 'find_library', find)
+    headless._find_backend.cache_clear()
+    headless.prepare_workers()
+    assert headless.for_workers.get('MUJOCO_GL', '') == in_workers
+    with headless.disabled():  # It would crash beside TensorFlow.
+        shown = os.environ.get('MUJOCO_GL', '')
+        assert shown == ('off' if system == 'linux' else '')
+    assert not os.environ
+    headless.prepare()
     assert os.environ.get('MUJOCO_GL', '') == drawn_by
     assert os.environ['SDL_VIDEODRIVER'] == 'dummy'
     monkeypatch.setattr(os, 'environ', {'MUJOCO_GL': 'glfw'})
-    headless.prepare(rendering)
-    assert os.environ['MUJOCO_GL'] == 'glfw'
+    headless.prepare()
+    with headless.disabled():
+        assert os.environ['MUJOCO_GL'] == 'glfw'
+    headless._find_backend.cache_clear()

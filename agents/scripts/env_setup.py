@@ -100,7 +100,7 @@ def constructor(
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else find_spec(config.env)
     if callable(env) or not str(env.entry_point).startswith('gymnasium.'):
-        headless.prepare(rendering=False)  # For workers, before they import.
+        headless.prepare_workers()
     make = functools.partial(
         _make, env, kwargs, max_length, config.observ_bounds
     )
@@ -468,8 +468,8 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
     module, _, registered = name.rpartition(':')
     try:
         if module:
-            headless.prepare(rendering=False)  # It may import what draws.
-            importlib.import_module(module)
+            with headless.disabled():
+                importlib.import_module(module)
         spec = gym.spec(registered)
     except gym.error.Error as error:
         near = errors.nearest(registered, gym.registry)

@@ -141,8 +141,8 @@ def find_env(text: str) -> Any:
     """What a config has as `env`, for the text of a command line."""
     file, _, function = text.rpartition(':')
     if file.endswith('.py'):
-        headless.prepare(rendering=False)  # It may import what draws.
-        return config_names.find_in_file(file, function)
+        with headless.disabled():
+            return config_names.find_in_file(file, function)
     if text.endswith('.py'):
         raise errors.ConfigError(
             f'--env={text} names a file alone. Give the class or function in '

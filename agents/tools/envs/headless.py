@@ -1,35 +1,67 @@
 """Drawing without a display."""
 
+import contextlib
 import ctypes.util
+import functools
 import os
 import sys
+from collections.abc import Iterator
 
 # What MuJoCo and dm_control can draw with where there is no display: the value
 # of MUJOCO_GL and the library that it needs.
 BACKENDS = {'egl': 'EGL', 'osmesa': 'OSMesa'}
 
+VARIABLE = 'MUJOCO_GL'
 
-def prepare(rendering: bool = True) -> None:
+
+def prepare() -> None:
     """Let libraries draw into memory, unless there is a display.
 
     Has to precede their import. What a user has set is kept. On macOS no
     variable tells of a display, and MuJoCo finds its own way.
-
-    Args:
-        rendering: Whether frames are needed. If not, no backend is chosen that
-            is not installed, as importing MuJoCo would fail.
     """
-    if 'DISPLAY' in os.environ or 'WAYLAND_DISPLAY' in os.environ:
+    if _has_display():
         return
-    if sys.platform != 'darwin' and 'MUJOCO_GL' not in os.environ:
-        backend = _find_backend() or ('egl' if rendering else None)
-        if backend:
-            os.environ['MUJOCO_GL'] = backend
+    if sys.platform != 'darwin':
+        os.environ.setdefault(VARIABLE, _find_backend() or 'egl')
     os.environ.setdefault('SDL_VIDEODRIVER', 'dummy')
     # Or SDL complains that it finds no place for its sockets.
     os.environ.setdefault('XDG_RUNTIME_DIR', '/tmp')
 
 
+def prepare_workers() -> None:
+    """Choose the backend of workers that import other packages."""
+    if not _has_display() and sys.platform != 'darwin':
+        if backend := _find_backend():
+            for_workers[VARIABLE] = backend
+
+
+# Variables of workers that are started from now on.
+for_workers: dict[str, str] = {}
+
+
+@contextlib.contextmanager
+def disabled() -> Iterator[None]:
+    """Keep what is imported from drawing in this process.
+
+    dm_control tries all backends at its import, and EGL crashes in a process
+    that has TensorFlow.
+    """
+    hidden = VARIABLE not in os.environ and not _has_display()
+    if hidden and sys.platform != 'darwin':
+        os.environ[VARIABLE] = 'off'
+    try:
+        yield
+    finally:
+        if hidden:
+            os.environ.pop(VARIABLE, None)
+
+
+def _has_display() -> bool:
+    return 'DISPLAY' in os.environ or 'WAYLAND_DISPLAY' in os.environ
+
+
+@functools.cache
 def _find_backend() -> str | None:
     """The first of the backends whose library is installed."""
     for backend, library in BACKENDS.items():

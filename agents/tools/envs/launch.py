@@ -11,7 +11,7 @@ import threading
 from typing import NamedTuple
 
 from agents.tools import errors
-from agents.tools.envs import block, processes, turns
+from agents.tools.envs import block, headless, processes, turns
 
 # Variables that would make a worker's libraries believe that they are part of
 # the parent's MPI job.
@@ -96,7 +96,7 @@ def _popen(program: str, *descriptors: int) -> subprocess.Popen:
     """Start a program with its ends of the connections."""
     environ = {
         key: value
-        for key, value in os.environ.items()
+        for key, value in {**headless.for_workers, **os.environ}.items()
         if not key.startswith(MPI_PREFIXES)
     }
     environ.update({key: os.environ.get(key, '1') for key in ONE_THREAD})
