@@ -244,9 +244,8 @@ def load(task: Task, directory: pathlib.Path) -> Iterator[tuple[str, str, str]]:
     from agents.scripts import env_setup, experiments, overrides, vectors
 
     def act() -> int:
-        config = experiments.find_for_run(directory / 'run', None, task.env)
-        policy = agents.load(directory / 'run', config)
-        assert config is not None
+        policy = agents.load(directory / 'run')
+        config = experiments.find(env=task.env, look=False).config
         changed = overrides.apply(config, task.settings)
         observ = policy.observation_space.sample()
         if not vectors.is_vector(changed):
