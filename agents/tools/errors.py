@@ -1,6 +1,7 @@
 """The errors that are a user's to mend, told in one clear message."""
 
 import difflib
+import numbers
 import re
 import signal
 import traceback
@@ -161,7 +162,9 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 def require_integer(name: str, value: Any, least: int, most: int) -> None:
     """Refuse what is no integer within limits, or a truth value."""
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(
+        value, bool
+    )
     if not is_integer or not least <= value <= most:
         raise ConfigError(
             f'{name} must be an integer from {least:,} to {most:,}, got '

@@ -138,7 +138,8 @@ def test_missing_scores_are_named(mistake, run):
 @pytest.mark.parametrize('name', ['num_agents', 'num_episodes'])
 @pytest.mark.parametrize('count', [0, -1])
 def test_nothing_to_play_is_refused(mistake, run, name, count):
-    assert f'{name}={count}' in mistake(f'--logdir={run}', f'--{name}={count}')
+    problems = mistake(f'--logdir={run}', f'--{name}={count}')
+    assert f'{name} must be ' in problems and f', got {count}.' in problems
 
 
 def test_unknown_config_is_named(mistake, run):
