@@ -121,7 +121,8 @@ def read_blocks(page):
 
 def read_commands(block):
     """The commands of a block of shell, each as its words."""
-    for line in block.text.replace('\\\n', ' ').splitlines():
+    text = block.text.replace('\\\n', ' ').replace('$SLURM_JOB_ID', '1')
+    for line in text.splitlines():
         words = shlex.split(line, comments=True)
         while '&&' in words:
             end = words.index('&&')

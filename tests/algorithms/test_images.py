@@ -137,7 +137,7 @@ def test_run_with_convolutions_repeats_and_resumes_bit_for_bit(tmp_path):
     scores, whole = run('whole', 256)
     first, _ = run('parts', 128)
     second, parts = run('parts', 256)
-    assert first + second == scores
+    np.testing.assert_array_equal(first + second, scores)
     expected, found = map(utility.name_policy, (whole._policy, parts._policy))
     assert found.keys() == expected.keys()
     for name, variable in found.items():

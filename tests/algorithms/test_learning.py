@@ -49,7 +49,7 @@ def final_score(network):
         policy_layers=[8],
         value_layers=[8],
     )
-    _, score = agents.train(config, env_processes=False)
+    *_, score = agents.train(config, env_processes=False)
     return score
 
 

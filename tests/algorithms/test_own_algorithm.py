@@ -1,6 +1,7 @@
 """An algorithm of a user's, that of the examples, in place of one by name."""
 
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -43,11 +44,12 @@ def test_policy_is_loaded_with_the_config_that_has_the_class(run, config):
     assert policy(np.zeros(4, np.float32)) in (0, 1)
 
 
-def test_class_of_a_run_is_not_looked_for(run):
+def test_class_of_a_copied_run_is_not_looked_for(run, tmp_path):
     directory, _ = run
     assert 'ActorCritic' in config_file.load_config(directory).algorithm
-    with pytest.raises(errors.ConfigError, match='Give the config'):
-        agents.load(directory)
+    copied = shutil.copytree(directory, tmp_path / 'copy')
+    with pytest.raises(errors.ConfigError, match='trust=True'):
+        agents.load(copied)
 
 
 def test_complete_run_is_recognized(run, config):

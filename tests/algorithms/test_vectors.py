@@ -168,5 +168,5 @@ def test_pole_is_balanced_by_a_vector_that_loses_steps():
         value_layers=[16],
         discount=0.98,
     )
-    _, score = agents.train(config)
+    *_, score = agents.train(config)
     assert score > 100  # Chance makes it 20.

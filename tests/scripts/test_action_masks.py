@@ -96,7 +96,7 @@ def config(**changes):
 def run(tmp_path_factory):
     """A run that has learnt with masks, and the score of its evaluation."""
     directory = tmp_path_factory.mktemp('masked')
-    _, score = agents.train(config(), directory, env_processes=False)
+    *_, score = agents.train(config(), directory, env_processes=False)
     return directory, score
 
 
@@ -107,7 +107,7 @@ def test_masks_from_info_make_it_learnable(run):
 
 def test_without_masks_the_policy_fails():
     settings = config(action_masks=False)
-    _, score = agents.train(settings, env_processes=False)
+    *_, score = agents.train(settings, env_processes=False)
     assert score < 3
 
 

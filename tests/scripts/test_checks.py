@@ -76,7 +76,7 @@ def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
         ('learning_rate', 0.0, 'a number above 0'),
         ('normalize_observ', 1, 'true or false, not 1'),
         ('steps', True, 'a whole number of at least 1, not True'),
-        ('steps', 1e6, 'a whole number of at least 1, not 1000000.0'),
+        ('steps', 1.5, 'a whole number of at least 1, not 1.5'),
         ('policy_layers', [777777777777777777], 'a list .* to 65,536, not'),
         ('value_layers', [1_000_000_000], 'a list .* to 65,536, not'),
         ('value_layers', [1] * 101, 'a list of at most 100 parts'),

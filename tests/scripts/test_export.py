@@ -99,7 +99,7 @@ def test_what_differs_is_not_written(run, tmp_path, monkeypatch):
     path = tmp_path / 'policy.npz'
     with pytest.raises(errors.UserError, match='instead of') as raised:
         agents.export(run, path)
-    assert 'random observations' in str(raised.value)
+    assert 'of Locks it chooses' in str(raised.value)
     assert not [*tmp_path.iterdir()]
     assert agents.export(run, path, check=False).comparison is None
     assert path.exists()
@@ -140,8 +140,7 @@ def test_command_tells_what_it_did(run, tmp_path, monkeypatch, capfd):
     assert not problems
     policy, compared, *others = output.splitlines()
     assert policy.endswith('Locks at step 10 as policy.tflite with policy.json')
-    # Without the config, whose environment is a class.
-    assert '60 steps of random observations, ' in compared
+    assert '60 steps of Locks, ' in compared
     assert others == [
         'inputs     observ (int32), mask (7 uint8), state (4 float32)',
         'outputs    action (2 int64), next_state (4 float32)',

@@ -251,7 +251,7 @@ import agents
 from agents.tools import world
 
 config = agents.configs.cartpole_native().copy(
-    steps=20_000, eval_every=10_000, max_length=50
+    steps=20_000, eval_every=10_000, log_every=10_000, max_length=50
 )
 scores = [*map(float, agents.train(config, 'run'))]
 rank = world.connect().rank

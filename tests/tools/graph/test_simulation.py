@@ -294,7 +294,8 @@ def test_evaluation_gives_up_after_so_many_steps():
     simulation.evaluation(batch_env, algo, scores, 4)
     assert int(algo.calls['perform']) == 4
     results = means(scores)
-    assert results == {'episodes': 1, 'score': 3, 'length': 2}
+    # One episode ends after two steps, the other is truncated after four.
+    assert results == {'episodes': 2, 'score': (3 + 10) / 2, 'length': 3}
 
 
 class Losing(InGraphBatchEnv):
