@@ -43,23 +43,28 @@ STATISTICS = {
     'median': 'median',
 }
 
-# The table, and what of it is left out first where it is too wide.
-HEAD = 'group', 'runs', 'score', '95% interval', 'best', 'steps', 'time'
-INTERVAL = HEAD.index('95% interval')
+# Columns of the table, and those that are left out first if it is too wide.
+HEAD = 'group', 'runs', curves.SCORE, '95% interval', 'best', 'steps', 'time'
+SCORE = HEAD.index(curves.SCORE)
 LEAST = 'time', 'best', 'steps'
 SHORTEST_NAME = 12
 
+# Runs of a label that are named, and values that need more than three decimals.
+MOST_NAMES = 4
+SMALL = 0.1
+
 
 class Summary(NamedTuple):
-    """What a group of runs has come to.
+    """Final values of a group of runs.
 
     Attributes:
-        group: What it is called.
-        runs: How many runs.
-        score: Their score where the curve ends, up to where all have it.
+        group: Label of the group.
+        runs: Number of runs.
+        score: Score, or value of another column, at the last step that all
+            runs have.
         low: Low end of its 95% interval over runs, NaN for one run.
         high: High end of it.
-        best: The highest of the curve.
+        best: Highest score of the curve, NaN for another column.
         steps: Training steps at its end.
         seconds: Time that these took, the mean over runs.
         env: Name of their environment.
@@ -82,15 +87,17 @@ class Plot:
 
     Attributes:
         figure: The figure of matplotlib, to be changed and saved otherwise.
-        summaries: What each group has come to.
-        notes: What is to be said of the runs.
+        summaries: Final values of each group.
+        notes: Sentences about the runs, such as which were left out.
         file: The file that it was written to, if it was.
+        y: Column of progress.csv that is drawn.
     """
 
     figure: Any
     summaries: list[Summary]
     notes: list[str]
     file: pathlib.Path | None = None
+    y: str = curves.SCORE
 
     def __repr__(self) -> str:
         return str(self)
@@ -100,7 +107,7 @@ class Plot:
 
     def lines(self, width: int | None = None) -> Iterator[str]:
         """The table, in lines that fit a width if they can."""
-        return format_table(self.summaries, width)
+        return format_table(self.summaries, width, self.y)
 
     def _repr_png_(self) -> bytes:
         """Encode the figure for a notebook."""
@@ -149,7 +156,8 @@ def plot(
         statistic: What is drawn of several runs: their `mean`, interquartile
             mean (`iqm`) or `median`.
         y: Column of progress.csv to draw, such as `kl` or `length`.
-        labels: Names of the groups, in the order of the table.
+        labels: Names of the groups, in the order of `runs`; within a directory
+            of several, in that of the sorted names of its runs.
 
     Returns:
         The plot, whose text is a table of final values.
@@ -161,7 +169,10 @@ def plot(
         found, notes = run_groups.drop_repeated(found)
     groups = run_groups.group(found, by)
     if labels:
-        groups = run_groups.rename(groups, labels)
+        groups = run_groups.rename(groups, labels, found)
+        notes += [f'{each.label}: {_name_runs(each)}' for each in groups]
+        if len(groups) == 1 and title is None:
+            title = groups[0].label
     made = plot_groups(
         groups, outfile, axis, phase, theme, title, smooth, statistic, y
     )
@@ -210,7 +221,7 @@ def plot_groups(
     )
     if file:
         drawing.save(figure, file)
-    return Plot(figure, summaries, notes, file)
+    return Plot(figure, summaries, notes, file, y)
 
 
 def draw_run(logdir: pathlib.Path, file: pathlib.Path) -> None:
@@ -223,23 +234,27 @@ def draw_run(logdir: pathlib.Path, file: pathlib.Path) -> None:
 
 
 def format_table(
-    summaries: Sequence[Summary], width: int | None = None
+    summaries: Sequence[Summary],
+    width: int | None = None,
+    y: str = curves.SCORE,
 ) -> Iterator[str]:
-    """Write what groups have come to as a table.
+    """Write the final values of groups as a table.
 
-    Where it is too wide, columns that say least are left out, and names are
-    shortened.
+    Columns without values are left out. Where the table is too wide, so are
+    those of least importance, and names are shortened.
     """
-    rows: list[tuple[str, ...]] = [HEAD, *map(_format_row, summaries)]
-    if not any(row[INTERVAL] for row in rows[1:]):
-        rows = [(*row[:INTERVAL], *row[INTERVAL + 1 :]) for row in rows]
+    head = (*HEAD[:SCORE], errors.escape(y), *HEAD[SCORE + 1 :])
+    rows = [head, *(_format_row(each, y) for each in summaries)]
+    filled = [any(column[1:]) for column in zip(*rows, strict=True)]
+    rows = [tuple(itertools.compress(row, filled)) for row in rows]
     if len({each.env for each in summaries}) > 1:
         envs = ['environment', *(each.env for each in summaries)]
         pairs = zip(envs, rows, strict=True)
         rows = [(group, env, *cells) for env, (group, *cells) in pairs]
     widths = _widths(rows)
     for name in LEAST:
-        if width and sum(widths) + 2 * (len(widths) - 1) > width:
+        too_wide = width and sum(widths) + 2 * (len(widths) - 1) > width
+        if too_wide and name in rows[0]:
             column = rows[0].index(name)
             rows = [(*row[:column], *row[column + 1 :]) for row in rows]
             widths = _widths(rows)
@@ -315,19 +330,15 @@ def _draw_panels(
 ) -> dict[str, list[drawing.Line]]:
     """Make the lines of all groups and phases, by environment.
 
-    A label that several environments have, has the same color in all of them.
+    Each label has a color of its own, which is the same in all panels.
     """
     panels: dict[str, list[Group]] = {}
     for each in groups:
         panels.setdefault(_env_name(each), []).append(each)
-    alone = all(len(members) == 1 for members in panels.values())
-    colors: dict[str, int] = {}
-    for members in panels.values():
-        taken = {colors.get(each.label) for each in members}
-        free = (n for n in itertools.count() if n not in taken)
-        for each in members:
-            if each.label not in colors:
-                colors[each.label] = 0 if alone else next(free)
+    # A single group is named by the title; its phases differ in color instead.
+    alone = len(groups) == 1
+    labels = dict.fromkeys(each.label for each in groups)
+    colors = {label: number for number, label in enumerate(labels)}
     lines: dict[str, list[drawing.Line]] = {}
     for env, members in panels.items():
         lines[env] = []
@@ -398,7 +409,7 @@ def _summarize(group: Group, phase: str, statistic: str, y: str) -> Summary:
         float(band.values[-1]),
         float(band.low[-1]) if several else math.nan,
         float(band.high[-1]) if several else math.nan,
-        float(band.values.max()),
+        float(band.values.max()) if y == curves.SCORE else math.nan,
         int(end),
         float(seconds[0]),
         _env_name(group),
@@ -466,19 +477,27 @@ def _what_runs_are(groups: Sequence[Group]) -> str:
     return 'seeds' if different else 'runs'
 
 
-def _format_row(row: Summary) -> tuple[str, ...]:
-    interval = ''
-    if not math.isnan(row.low):
-        low, high = (
-            console.score(end, row.score) for end in (row.low, row.high)
-        )
-        interval = f'{low} to {high}'
+def _name_runs(group: Group) -> str:
+    """Name the directories of a group, the first few of many."""
+    names = [console.short(run.directory) for run in group.runs]
+    more = len(names) - MOST_NAMES
+    return ', '.join(names[:MOST_NAMES]) + (f' and {more} more' * (more > 0))
+
+
+def _format_row(row: Summary, y: str) -> tuple[str, ...]:
+    value, low, high = [
+        # Others than scores, such as KL divergences, may be small.
+        f'{number:.3g}'
+        if y != curves.SCORE and abs(row.score) < SMALL
+        else console.score(number, row.score)
+        for number in (row.score, row.low, row.high)
+    ]
     return (
         row.group,
         str(row.runs),
-        console.score(row.score),
-        interval,
-        console.score(row.best),
+        value,
+        '' if math.isnan(row.low) else f'{low} to {high}',
+        '' if math.isnan(row.best) else console.score(row.best),
         f'{row.steps:,}',
         console.duration(row.seconds),
     )
@@ -561,8 +580,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         '--labels',
         metavar='A,B',
-        help='names of the lines, in the order of the table (by config, or by '
-        'settings that differ)',
+        help='names of the lines, in the order of RUN; within a directory of '
+        'several runs, in the order of their names (named after the config, '
+        'or after settings that differ)',
     )
     parser.add_argument(
         '--by',

@@ -148,8 +148,25 @@ def _age(run: Run) -> tuple[float, str]:
     return os.lstat(run.directory / progress.FILE).st_mtime, run.name
 
 
-def rename(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
-    """Replace the labels of groups, in the order in which these come."""
+def rename(
+    groups: Sequence[Group], labels: Sequence[str], runs: Sequence[Run]
+) -> list[Group]:
+    """Replace the labels of groups, in the order of their first runs.
+
+    Groups of the same label, in several environments, stay so.
+
+    Args:
+        groups: The groups.
+        labels: Their new labels.
+        runs: All of their runs.
+
+    Returns:
+        The groups in that order.
+    """
+    order = {run.directory: number for number, run in enumerate(runs)}
+    groups = sorted(
+        groups, key=lambda each: min(order[run.directory] for run in each.runs)
+    )
     before = list(dict.fromkeys(each.label for each in groups))
     if len(labels) != len(before):
         raise errors.ConfigError(

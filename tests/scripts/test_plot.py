@@ -85,6 +85,20 @@ def test_each_environment_has_a_panel(run, tmp_path):
     # The same label has the same color in both.
     assert line.get_color() == second.lines[1].get_color()
     assert line.get_color() != second.lines[0].get_color()
+    # A legend names all, in colors that differ.
+    other = plot.plot(tmp_path / 'runs', by='run')
+    colors = [x.get_color() for axes in other.figure.axes for x in axes.lines]
+    assert len({*colors}) == 4
+
+
+def test_single_lines_of_several_panels_are_named(run, tmp_path):
+    for name, env in (('left-0', 'A-v1'), ('right-0', 'B-v1')):
+        run(name, [1, 2], env=env)
+    figure = plot.plot(tmp_path / 'runs').figure
+    (legend,) = figure.legends
+    assert [x.get_text() for x in legend.get_texts()] == ['left', 'right']
+    first, second = [axes.lines[0].get_color() for axes in figure.axes]
+    assert first != second
 
 
 def test_runs_of_the_same_seed_are_no_replicates(run, tmp_path):
@@ -99,7 +113,7 @@ def test_runs_of_the_same_seed_are_no_replicates(run, tmp_path):
     assert len(plot.plot(tmp_path / 'runs', by='run').summaries) == 3
 
 
-def test_any_column_is_drawn_under_labels_of_the_user(run, tmp_path):
+def test_any_column_is_drawn_and_heads_the_table(run, tmp_path):
     for name, lr in (('easy-0', 1e-3), ('hard-0', 1e-4)):
         logdir = run(name, [1, 2], [3, 4], learning_rate=lr)
         rows = (logdir / 'progress.csv').read_text().splitlines()
@@ -111,8 +125,28 @@ def test_any_column_is_drawn_under_labels_of_the_user(run, tmp_path):
     found = [(each.group, each.score) for each in made.summaries]
     assert found == [('hard', 1e-4), ('easy', 1e-3)]
     assert made.figure.axes[0].get_ylabel() == 'kl'
-    made = plot.plot(tmp_path / 'runs', labels=['A', 'B'])
-    assert [each.group for each in made.summaries] == ['A', 'B']
+    # The largest is the best of scores alone.
+    assert str(made).split()[:5] == ['group', 'runs', 'kl', 'steps', 'time']
+    assert str(made).splitlines()[1].split()[2] == '0.0001'
+
+
+def test_labels_follow_the_order_of_the_arguments(run, tmp_path):
+    easy = run('easy-0', [1, 2], learning_rate=1e-3)
+    hard = run('hard-0', [3, 4], learning_rate=1e-4)
+    for paths, names in (
+        ([easy, hard], ('easy', 'hard')),
+        ([hard, easy], ('hard', 'easy')),
+        (tmp_path / 'runs', ('easy', 'hard')),
+    ):
+        made = plot.plot(paths, labels=names)
+        found = {each.group: each.score for each in made.summaries}
+        assert found == {'easy': 2, 'hard': 4}
+        assert [note.split(':')[0] for note in made.notes] == [*names]
+        assert made.notes[0].endswith(f'/{names[0]}-0')
+    texts = [text.get_text() for text in made.figure.axes[0].texts]
+    assert {'easy', 'hard'} <= {*texts}
+    made = plot.plot(easy, labels=['PPO'])  # The only line is named as well.
+    assert 'PPO' in [text.get_text() for text in made.figure.axes[0].texts]
 
 
 def test_runs_of_other_lengths_are_drawn_where_all_are(run, tmp_path):
