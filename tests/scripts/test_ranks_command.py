@@ -290,7 +290,7 @@ library.__cxa_atexit(library.abort, None, None)
 if ranks.rank == 1:
     print('error: It failed.', file=sys.stderr)
     ranks.abort(3)
-ranks.share(None)
+ranks.gather(None)  # Waits for the other one.
 """
 
 
