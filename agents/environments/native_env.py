@@ -62,6 +62,12 @@ class NativeEnv:
         """What the agents see of their states, leaves `[agent, ...]`."""
         raise NotImplementedError
 
+    @property
+    def can_render(self) -> bool:
+        """Tells if there are frames, by a method of the class or its twin."""
+        own = type(self).render is not NativeEnv.render
+        return own or self.twin is not None
+
     def render(self, state: Any) -> np.ndarray:
         """Draw the state of one agent as a frame `[height, width, 3]` bytes.
 

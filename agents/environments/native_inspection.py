@@ -74,7 +74,7 @@ class _Inspection:
         except errors.EnvError as error:
             self._breaches.note('spaces', f'{error}')
             return
-        if env.twin is not None or type(env).render is not NativeEnv.render:
+        if env.can_render:
             report.render_modes = ['rgb_array']
         if env.max_length is not None:
             self._limit = report.limit = min(self._limit, env.max_length)

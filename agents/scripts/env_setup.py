@@ -94,7 +94,9 @@ def constructor(
     if is_native(config):
         if limited:
             max_length = lowest(max_length, native(config).max_length)
-        return functools.partial(_make, _as_gym(config), {}, max_length)
+        return functools.partial(
+            _make, _as_gym(config, render_mode), {}, max_length
+        )
     if render_mode:
         _require_rendering(config.env)
         kwargs['render_mode'] = render_mode
@@ -446,9 +448,15 @@ def _with_camera(kwargs: dict) -> dict:
     return {**kwargs, 'camera_name': 'track'}
 
 
-def _as_gym(config: AttrDict) -> Callable[[], gym.Env]:
+def _as_gym(config: AttrDict, render_mode: str | None) -> Callable[[], gym.Env]:
     from agents.environments.as_gym_env import AsGymEnv  # Needs TensorFlow.
 
+    if render_mode and not native(config).can_render:
+        raise errors.ConfigError(
+            f'{name_of(config.env)} must have a method render to be filmed. '
+            'Define render(self, state), which returns a frame '
+            '[height, width, 3] of bytes; see docs/environments.md.'
+        )
     return lambda: AsGymEnv(native(config))
 
 

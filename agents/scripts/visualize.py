@@ -77,7 +77,8 @@ def visualize(
             signed it on this machine.
 
     Returns:
-        The files.
+        The files: the plot, then a video of each episode, whose name ends with
+        the step of the checkpoint.
     """
     # Environments may change the working directory.
     shown = pathlib.Path(logdir if outdir is None else outdir)
@@ -145,6 +146,7 @@ def _play_all(
     videos: dict[int, 'Video'],
     signals: interrupts.Interrupts,
 ) -> Iterator[tuple[pathlib.Path, float]]:
+    step = f'step{policy.checkpoint}'  # Of several checkpoints, all are kept.
     fps = batch_env.metadata.get('render_fps', DEFAULT_FPS)
     agents_left = dict.fromkeys(range(len(batch_env)), num_episodes)
     scores = np.zeros(len(batch_env))
@@ -155,7 +157,7 @@ def _play_all(
         for agent, left in agents_left.items():
             if agent not in videos:
                 episode = num_episodes - left
-                file = outdir / f'agent{agent}-episode{episode}.mp4'
+                file = outdir / f'agent{agent}-episode{episode}-{step}.mp4'
                 videos[agent] = Video(file, fps)
             # The encoder would complain of half a frame.
             with signals.during('', hold=True):

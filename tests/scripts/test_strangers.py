@@ -173,7 +173,10 @@ def test_environment_of_a_stranger_that_is_trusted_is_filmed(
     assert visualize.main([*film, '--trust']) == 0
     shown = capsys.readouterr().err
     assert f'({tmp_path}/strange_games.py)' in shown and shown.count('\n') == 1
-    assert pathlib.Path('videos/agent0-episode0.mp4').stat().st_size > 1000
+    assert (
+        pathlib.Path('videos/agent0-episode0-step2000.mp4').stat().st_size
+        > 1000
+    )
 
 
 def test_callback_of_a_stranger_is_not_called(
@@ -220,7 +223,7 @@ def link(path, target):
 
 LINKED_FILES = [
     *['lock', 'config.yaml', 'spaces.bin', 'progress.csv', 'progress.tmp'],
-    *['learning_curve.png', 'agent0-episode0.mp4'],
+    *['learning_curve.png', 'agent0-episode0-step2000.mp4'],
 ]
 
 
@@ -392,7 +395,7 @@ def test_environment_that_changes_the_directory_changes_no_path(
     shown = capsys.readouterr().out.split()
     assert shown[:2] == [
         'videos/learning_curve.png',
-        'videos/agent0-episode0.mp4',
+        'videos/agent0-episode0-step1000.mp4',
     ]
     assert not os.listdir(elsewhere)
     assert sorted(os.listdir(home)) == ['logdir', 'videos']

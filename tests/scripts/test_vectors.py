@@ -275,7 +275,7 @@ def test_run_is_filmed_and_recorded_by_the_same_id(tiny, tmp_path):
     assert {row['phase'] for row in rows} == {'train', 'eval'}
     files = visualize.visualize(tmp_path, tmp_path / 'films', num_episodes=2)
     # A step that begins an episode makes neither a film nor an episode.
-    names = ['agent0-episode0.mp4', 'agent0-episode1.mp4']
+    names = [f'agent0-episode{number}-step40.mp4' for number in (0, 1)]
     assert [file.name for file in files[1:]] == names
     played = record.record(tmp_path, tmp_path / 'demos.npz', 3)
     assert len(played.lengths) == 3 and max(played.lengths) <= 9
@@ -297,6 +297,8 @@ class Seen(MockVector):
 class Idle:
     """A policy that does nothing."""
 
+    checkpoint = 7
+
     def reset(self, mask=None):
         pass
 
@@ -310,10 +312,10 @@ def test_lost_steps_are_neither_filmed_nor_recorded(tmp_path):
     films = visualize._play(batch, Idle(), tmp_path, 2, signals)
     # 11 + 12, then 11 to 14, 21 to 23 and 21 to 24.
     assert [(file.stem, score) for file, score in films] == [
-        ('agent0-episode0', 23),
-        ('agent1-episode0', 50),
-        ('agent0-episode1', 66),
-        ('agent1-episode1', 90),
+        ('agent0-episode0-step7', 23),
+        ('agent1-episode0-step7', 50),
+        ('agent0-episode1-step7', 66),
+        ('agent1-episode1-step7', 90),
     ]
     assert len([*tmp_path.iterdir()]) == 4
     batch = tools.BatchEnv([VectorSlice(Seen)])

@@ -13,8 +13,15 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 
+from agents.environments.pendulum import Pendulum
 from agents.scripts import config_file, configs, utility, visualize
 from agents.tools import errors
+
+
+class Unseen(Pendulum):
+    """A native environment that cannot be drawn."""
+
+    twin = None
 
 
 def frames(file):
@@ -52,7 +59,7 @@ def test_command_prints_files_and_scores(visualized):
     assert (result.returncode, result.stderr) == (0, '')
     curve, *videos = result.stdout.splitlines()
     assert curve == 'videos/here/learning_curve.png'
-    line = r'videos/here/agent(\d)-episode(\d)\.mp4  score \d+\.\d'
+    line = r'videos/here/agent(\d)-episode(\d)-step2000\.mp4  score \d+\.\d'
     found = [re.fullmatch(line, video).groups() for video in videos]
     assert sorted(found) == [(a, e) for a in '01' for e in '01']
     home = outdir.parent.parent
@@ -130,6 +137,11 @@ def test_missing_checkpoints_are_named(mistake, run):
     assert 'no checkpoint in' in mistake(f'--logdir={run}')
 
 
+def test_native_environment_without_frames_is_named(native_run, tmp_path):
+    with pytest.raises(errors.ConfigError, match='Unseen must have a method r'):
+        visualize.visualize(native_run, tmp_path, env=Unseen)
+
+
 def test_missing_scores_are_named(mistake, run):
     (run / 'progress.csv').unlink()
     assert 'progress.csv: No such file' in mistake(f'--logdir={run}')
@@ -178,7 +190,7 @@ def test_environment_of_the_user_needs_the_config(mistake, run, tmp_path):
     assert files[0].parent == run
     assert [file.name for file in files] == [
         'learning_curve.png',
-        'agent0-episode0.mp4',
+        'agent0-episode0-step1000.mp4',
     ]
     # The length is that of the run.
     assert len(frames(files[1])) > 5
@@ -223,7 +235,7 @@ def test_error_while_playing_leaves_nothing(nothing_left, run, tmp_path):
     with pytest.raises(errors.EnvError, match='It broke') as info:
         visualize.visualize(run, tmp_path, config=config)
     # The frame before the error can be seen, though the error is kept.
-    assert len(frames(tmp_path / 'agent0-episode0.mp4')) == 1
+    assert len(frames(tmp_path / 'agent0-episode0-step2000.mp4')) == 1
     assert info.tb
 
 
