@@ -40,13 +40,19 @@ NORMALIZERS = {
 }
 
 
+# Names of those that this process has warned of. Python's own record of shown
+# warnings is lost whenever a filter changes, as it does for each environment.
+warned_of: set[str] = set()
+
+
 def warn_of_normalizers(env: Any) -> None:
-    """Warn of wrappers of an environment or a vector that normalize again."""
+    """Warn once of wrappers of environments or vectors that normalize again."""
     while isinstance(env, (gym.Wrapper, gym.vector.VectorWrapper)):
         kind = type(env)
-        if kind.__module__.startswith('gymnasium.') and (
-            setting := NORMALIZERS.get(kind.__name__)
-        ):
+        setting = NORMALIZERS.get(kind.__name__)
+        foreign = kind.__module__.startswith('gymnasium.')
+        if setting and foreign and kind.__name__ not in warned_of:
+            warned_of.add(kind.__name__)
             text = (
                 f'{kind.__name__} has statistics of its own in each worker, '
                 'which are in no checkpoint. Drop it: the setting '

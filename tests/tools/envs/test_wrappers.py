@@ -289,15 +289,18 @@ def test_observe_mask_is_for_choices():
         wrappers.ObserveMask(pendulum())
 
 
-def test_normalizers_of_gymnasium_are_warned_of():
+def test_normalizers_of_gymnasium_are_warned_of_once(monkeypatch):
+    monkeypatch.setattr(wrappers, 'warned_of', set(), raising=False)
     env = gym.make('CartPole-v1')
     env = gym.wrappers.NormalizeReward(gym.wrappers.NormalizeObservation(env))
     with pytest.warns(UserWarning) as caught:
-        wrappers.warn_of_normalizers(env)
+        for _ in range(2):  # As for each environment of a process.
+            wrappers.warn_of_normalizers(env)
     reward, observ = [str(each.message) for each in caught]
     assert reward.startswith('NormalizeReward has statistics of its own')
     assert observ.endswith('the setting normalize_observ normalizes already.')
     vector = gym.make_vec('CartPole-v1', 2)
+    wrappers.warned_of.clear()
     with pytest.warns(UserWarning, match='^NormalizeObservation has'):
         wrappers.warn_of_normalizers(
             gym.wrappers.vector.NormalizeObservation(vector)
