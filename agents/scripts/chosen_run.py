@@ -118,7 +118,7 @@ def _choose(
         if env is not None:
             asked['env'] = env
         shown = as_given(given, directory)
-        _require_same(shown, saved.values, asked, changes)
+        _require_same(shown, saved, asked, changes, given.trust)
     old = config_file.restore_config(
         base, directory, changes, (), saved, env, given.trust
     )
@@ -159,23 +159,28 @@ def _changes(given: argparse.Namespace) -> list[str]:
 
 def _require_same(
     shown: pathlib.Path,
-    saved: Mapping[str, Any],
+    saved: config_file.Saved,
     asked: Mapping[str, Any],
     changes: list[str],
+    trusted: bool,
 ) -> None:
-    """Refuse to go on with a run that is of something else.
+    """Refuse to go on with a run of another environment or algorithm.
+
+    A function takes the place of one that cannot be imported again.
 
     Args:
         shown: The directory of the run.
         saved: Its settings.
-        asked: Settings that say what was asked for.
-        changes: Settings that are to be changed.
+        asked: The environment and the algorithm of the command.
+        changes: Texts `key=value` of settings that are changed on purpose.
+        trusted: Whether to use code that others name.
     """
     for key, value in asked.items():
-        old, new = saved.get(key), plain_yaml.simplify(value)
-        if old != new and not any(
-            text.startswith(f'{key}=') for text in changes
-        ):
+        old, new = saved.values.get(key), plain_yaml.simplify(value)
+        if old == new or any(text.startswith(f'{key}=') for text in changes):
+            continue
+        are_functions = all(map(plain_yaml.names_function, (old, new)))
+        if not are_functions or saved.can_import(key, trusted):
             raise errors.ConfigError(
                 f'{shown} is a run with {key}={old}, not {key}={new}. Choose '
                 'another --name for a new run, or go on with that one by '

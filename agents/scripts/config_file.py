@@ -63,6 +63,13 @@ MOST_CHARACTERS = 200
 # Limit for files that may come from strangers.
 MAX_BYTES = 50_000
 
+# How deep runs may be in a directory.
+DEPTH = 3
+
+# Settings that this process has saved and no process can import again, as a
+# class of a notebook, with their plain values; by path of the file and name.
+_not_located: dict[tuple[str, str], tuple[Any, Any]] = {}
+
 # What to do with settings that are gone, or do not have such values any more.
 OTHER_VERSION = (
     'If another version has written that file, go on with that version, or '
@@ -88,6 +95,15 @@ class Saved(NamedTuple):
         """Whether all that names code may be used."""
         return not self.doubt
 
+    def can_import(self, key: str, trusted: bool) -> bool:
+        """Return whether the functions of a setting may and can be imported."""
+        value = self.functions.get(key, self.values.get(key))
+        return (
+            (trusted or self.is_own)
+            and trust.is_located(value)
+            and not trust.find_missing_file(value)
+        )
+
 
 def save_config(
     config: Mapping[str, Any], directory: str | pathlib.Path
@@ -106,6 +122,10 @@ def save_config(
         for key, value in values.items()
         if plain_yaml.names_function(value)
     }
+    for key, located in functions.items():
+        if not trust.is_located(located):
+            place = os.path.realpath(path), key
+            _not_located[place] = values[key], config[key]
     signature = trust.sign(path, [*values.items(), *functions.items()])
     if functions or signature:
         values[CODE] = {'functions': functions, 'signature': signature}
@@ -159,12 +179,27 @@ def _read(directory: pathlib.Path) -> tuple[AttrDict, dict[str, Any]]:
 
 
 def _suggest_run(directory: pathlib.Path) -> str:
-    """End a sentence with the runs that are in or beside what is none."""
+    """End a sentence with the runs in or beside a directory that is none."""
     place = directory if directory.is_dir() else directory.parent
-    names = sorted(path.parent.name for path in place.glob(f'*/{CONFIG_FILE}'))
+    # What is beside may be as much as the home of a user has.
+    names = list_inside(place, DEPTH if directory.is_dir() else 2)
     near = errors.nearest(directory.name, names)
+    return f'{near} {place} holds {describe(names)}.' if names else near
+
+
+def list_inside(directory: pathlib.Path, depth: int = DEPTH) -> list[str]:
+    """List the runs in a directory, by their paths in there."""
+    return sorted(
+        str(path.parent.relative_to(directory))
+        for parts in range(1, depth + 1)
+        for path in directory.glob('*/' * parts + CONFIG_FILE)
+    )
+
+
+def describe(names: Sequence[str]) -> str:
+    """Describe the runs of `list_inside` in the middle of a sentence."""
     listed = errors.shorten(', '.join(names), MOST_CHARACTERS)
-    return f'{near} In {place} there is {listed}.' if names else near
+    return f'the run{"s" if len(names) > 1 else ""} {listed}'
 
 
 def restore_config(
@@ -178,9 +213,9 @@ def restore_config(
 ) -> AttrDict:
     """Give a configuration the values that a run was started with.
 
-    Values that name code count if the user has signed the run or trusts it, or
-    if the configuration has the same. Functions are those of the configuration
-    where it has some.
+    Values that name code count if the user has signed the run or trusts it, if
+    the configuration has the same, or if this process has saved them. Functions
+    are those of the configuration where it has some.
 
     Args:
         config: The configuration, or None for the defaults.
@@ -238,7 +273,7 @@ def _find_defaults(
     if not plain_yaml.names_function(algorithm):
         errors.require_known('algorithm', algorithm, ALGORITHM_GROUPS)
         return find_defaults(algorithm)
-    _require_trust('algorithm', saved, directory, trusted)
+    _find_code('algorithm', saved, directory, trusted)
     defaults = {
         key: copy.deepcopy(SETTINGS[key].default)
         for key in saved.values
@@ -247,25 +282,21 @@ def _find_defaults(
     return AttrDict(defaults)
 
 
-def _require_trust(
+def _find_code(
     key: str,
     saved: Saved,
     directory: pathlib.Path,
     trusted: bool,
     hint: str = '',
 ) -> Any:
-    """Refuse a value that names code, or return it as it is found again."""
-    value = saved.functions.get(key, saved.values[key])
-    if not trust.is_located(value) or not (trusted or saved.is_own):
-        raise trust.refuse(key, value, str(directory), saved.doubt, hint)
-    return value
-
-
-def _find_code(
-    key: str, saved: Saved, directory: pathlib.Path, trusted: bool, hint: str
-) -> Any:
     """Return a value that names code, with the functions that it stands for."""
-    value = _require_trust(key, saved, directory, trusted, hint)
+    place = os.path.realpath(directory / CONFIG_FILE), key
+    plain, used = _not_located.get(place, (None, None))
+    if plain is not None and plain == saved.values[key]:
+        return used
+    value = saved.functions.get(key, saved.values[key])
+    if not saved.can_import(key, trusted):
+        raise trust.refuse(key, value, str(directory), saved.doubt, hint)
     if not saved.is_own:
         trust.show(key, value, directory)
     return trust.find_functions(key, value)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.scripts import checks, plain_yaml
+from agents.scripts.options import SYNONYMS
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
@@ -30,7 +31,7 @@ def convert_list(
     config: AttrDict, key: str, values: Sequence[Any]
 ) -> list[Any]:
     """Make each of some values one that a setting may have."""
-    errors.require_known('setting', key, sorted(config))
+    errors.require_known('setting', key, sorted(config), SYNONYMS)
     return [checks.convert_value(key, each, config[key]) for each in values]
 
 
@@ -45,5 +46,5 @@ def split(text: str, option: str) -> tuple[str, str]:
 
 
 def _read(config: AttrDict, key: str, text: str) -> Any:
-    errors.require_known('setting', key, sorted(config))
+    errors.require_known('setting', key, sorted(config), SYNONYMS)
     return plain_yaml.parse(text, f'The value of {key}')

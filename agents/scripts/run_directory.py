@@ -89,6 +89,12 @@ def is_run(directory: pathlib.Path) -> bool:
     with contextlib.suppress(OSError):  # Then there is nothing yet.
         names = sorted({*os.listdir(directory)} - {LOCK})
         others = [name for name in names if not name.startswith('.')]
+        runs = config_file.list_inside(directory) if others else []
+        if runs:
+            raise errors.ConfigError(
+                f'{directory} holds {config_file.describe(runs)}. Choose the '
+                '--name of a run.'
+            )
         if others:
             raise errors.ConfigError(
                 f'{directory} holds {", ".join(others[:5])} but no '

@@ -39,10 +39,13 @@ KEY_BYTES = 32
 # How much of a value is shown.
 MOST_CHARACTERS = 300
 
-NOT_SIGNED = 'is not signed by you on this machine'
+NOT_SIGNED = (
+    'its settings were not written by you on this machine, or not by this '
+    'version'
+)
 CHANGED = (
-    'was copied, moved or changed since you signed it, or the name leads to '
-    'other code here'
+    'its settings were not written by you, or were copied, moved or edited '
+    'since, or the name leads to other code now'
 )
 
 Pairs = Iterable[tuple[str, Any]]
@@ -80,7 +83,7 @@ def find_doubt(path: pathlib.Path, pairs: Pairs, signature: Any) -> str:
         signature: What `sign` has returned for them.
 
     Returns:
-        What is wrong with the file; empty if the user has signed it, or
+        A clause that says why; empty if the user has signed the file, or
         nothing in it names code.
     """
     code = _select(pairs)
@@ -118,6 +121,19 @@ def is_located(value: Any) -> bool:
     return not plain_yaml.names_function(value) or ':' in value
 
 
+def find_missing_file(value: Any) -> str:
+    """Return a file that a function of a plain value is in, but is not there.
+
+    Returns:
+        The path; empty if all files are there.
+    """
+    for text in _find_code('', value):
+        file = _split(text)[0]
+        if file.endswith('.py') and not os.path.exists(file):
+            return file
+    return ''
+
+
 def find_functions(key: str, located: Any) -> Any:
     """Import the functions of a setting that `locate` has described."""
     if isinstance(located, dict):
@@ -152,22 +168,33 @@ def refuse(
         key: Name of the setting.
         value: Its value, with functions as `locate` describes them.
         what: The file or directory that has it.
-        doubt: What is wrong with that, see `find_doubt`.
-        own: What the caller has in its place, if anything.
+        doubt: Why the value is not to be used, see `find_doubt`.
+        own: A clause about the value that the caller has, if there is one.
     """
-    shown = errors.shorten(repr(value), MOST_CHARACTERS)
+    named = plain_yaml.bare_name(value) if isinstance(value, str) else value
+    shown = errors.shorten(repr(named), MOST_CHARACTERS)
     if not is_located(value):
         return errors.ConfigError(
-            f'The setting {key!r} of {what} is {shown}, a function of a '
-            'notebook, a script or another function, which cannot be found '
-            'again. Pass --config=file.py:function or --env=file.py:function '
-            '(config= or env= in Python).'
+            f'The setting {key!r} of {what} is a function or class ({shown}) '
+            'that was defined in a notebook, in a script that was run itself '
+            'or inside another function, so that it cannot be imported again. '
+            'Pass --config=file.py:function or --env=file.py:function (config= '
+            'or env= in Python).'
+        )
+    named_code = f'The setting {key!r} of {what} names code ({shown}), and '
+    if file := find_missing_file(value):
+        return errors.ConfigError(
+            f'{named_code}{_tell_missing(file)}{own}. Pass --config or --env '
+            'of your own (config= or env= in Python).'
         )
     return errors.ConfigError(
-        f'The setting {key!r} of {what} is {shown}, which may run code, and '
-        f'the file {doubt}{own}. Pass --trust (trust=True in Python) to use it '
-        'all the same, or --config or --env of your own.'
+        f'{named_code}{doubt}{own}. Pass --trust (trust=True in Python) to run '
+        'that code, or --config or --env of your own.'
     )
+
+
+def _tell_missing(file: str) -> str:
+    return f'the file {file} is not there any more'
 
 
 def _tell(text: str) -> None:
@@ -257,12 +284,12 @@ def _find_problem(file: str) -> str:
     try:
         found, directory = os.stat(file), os.stat(os.path.dirname(file) or '.')
     except OSError:
-        return f'names {file}, which is not there any more'
+        return _tell_missing(file)
     shared = stat.S_IWOTH
     if found.st_gid != os.getegid():
         shared |= stat.S_IWGRP
     if found.st_mode & shared or directory.st_mode & stat.S_IWOTH:
-        return f'names {file}, which others may write to'
+        return f'other users may write to {file}'
     return ''
 
 

@@ -5,7 +5,7 @@ import numbers
 import re
 import signal
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 # How long a message may be that quotes a file.
@@ -178,11 +178,24 @@ def require_positive(name: str, value: float) -> None:
         raise ConfigError(f'{name} must be at least 1, got {value}.')
 
 
-def require_known(kind: str, name: str, choices: Iterable[str]) -> None:
-    """Refuse a name that is none of the choices, and say what there is."""
+def require_known(
+    kind: str,
+    name: str,
+    choices: Iterable[str],
+    synonyms: Mapping[str, str] | None = None,
+) -> None:
+    """Refuse a name that is none of the choices, and list these.
+
+    Args:
+        kind: What the name is of, such as "setting".
+        name: The name.
+        choices: Names that are allowed.
+        synonyms: Names of other libraries, with the choices that they mean.
+    """
     names = list(choices)
     if name not in names:
+        meant = synonyms.get(name, name) if synonyms else name
         raise ConfigError(
-            f'There is no {kind} {name!r}{nearest(name, names)} '
+            f'There is no {kind} {name!r}{nearest(meant, names)} '
             f'There are {", ".join(names)}.'
         )

@@ -293,9 +293,12 @@ def test_other_runs_are_told_where_there_is_none(tmp_path):
     for name in ('robot', 'arm'):
         (tmp_path / name).mkdir()
         config_file.save_config(configs.debug(), tmp_path / name)
-    listed = f'In {tmp_path} there is arm, robot.'
+    (tmp_path / 'legs' / 'left').mkdir(parents=True)
+    config_file.save_config(configs.debug(), tmp_path / 'legs' / 'left')
+    listed = f'{tmp_path} holds the runs arm, legs/left, robot.'
     expected = {
         tmp_path: f'directory of a run. {listed}',
+        tmp_path / 'legs': f'a run. {tmp_path / "legs"} holds the run left.',
         tmp_path / 'robbot': f"run; did you mean 'robot'? {listed}",
         tmp_path / 'robot' / 'x': 'Expected the directory of a run.',
     }

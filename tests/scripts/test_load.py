@@ -351,7 +351,7 @@ def test_network_of_the_user_needs_the_config(run):
     made = []
     expected = agents.load(run)(OBSERVS[0])
     replace(run, 'network: feed_forward', 'network: <function mine.network>')
-    with pytest.raises(errors.ConfigError, match='cannot be found again'):
+    with pytest.raises(errors.ConfigError, match='cannot be imported again'):
         agents.load(run)
     config = agents.configs.debug().copy(network=network)
     assert agents.load(run, config)(OBSERVS[0]) == expected

@@ -113,6 +113,8 @@ def test_unknown_setting_suggests_nearest_and_lists_all(config):
         "no setting 'lerning_rate'; did you mean 'learning_rate'? " in message
     )
     assert all(key in message for key in config)
+    with pytest.raises(errors.ConfigError, match="mean 'learning_rate'?"):
+        overrides.apply(config, ['lr=1'])
 
 
 def test_override_without_equals_sign_is_refused(config):

@@ -306,3 +306,7 @@ def test_directory_of_something_else_is_no_run(tmp_path):
     (tmp_path / 'thesis.tex').write_text('')
     with pytest.raises(errors.ConfigError, match='holds thesis.tex but no con'):
         run_directory.is_run(tmp_path)
+    (tmp_path / 'ant' / 'one').mkdir(parents=True)
+    (tmp_path / 'ant' / 'one' / config_file.CONFIG_FILE).write_text('')
+    with pytest.raises(errors.ConfigError, match='holds the run ant/one. Choo'):
+        run_directory.is_run(tmp_path)

@@ -105,8 +105,9 @@ def test_environment_of_a_stranger_is_not_imported(place, run, touched):
         result = execute(*command)
         assert result.returncode == 1
         assert re.fullmatch(
-            r"error: The setting 'env' of \S+ is '\S*evil:X-v0', which may run "
-            r'code, and the file is not signed by you on this machine'
+            r"error: The setting 'env' of \S+ names code \('\S*evil:X-v0'\), "
+            r'and its settings were not written by you on this '
+            r'machine, or not by this version'
             + (
                 r"; yours is 'CartPole-v1'"
                 if '--config=debug' in command

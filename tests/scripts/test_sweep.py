@@ -401,7 +401,7 @@ def test_plan_of_a_stranger_runs_no_code(
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
-    with pytest.raises(errors.ConfigError, match='may run code.* Pass --trust'):
+    with pytest.raises(errors.ConfigError, match='names code.* Pass --trust'):
         agents.sweep(logdir=tmp_path)
     assert os.listdir(tmp_path) == [sweep_plan.FILE]
     # Written by the user it is as good as the command.
@@ -412,7 +412,7 @@ def test_plan_of_a_stranger_runs_no_code(
     assert sweep_plan.load(tmp_path) == (hostile, '')
     (tmp_path / 'copy').mkdir()
     shutil.copy(file, tmp_path / 'copy')
-    assert sweep_plan.load(tmp_path / 'copy')[1].startswith('was copied')
+    assert sweep_plan.load(tmp_path / 'copy')[1].startswith('its settings were')
 
 
 @pytest.mark.parametrize(

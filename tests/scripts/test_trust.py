@@ -1,6 +1,7 @@
 """Code that a file names is used by the user who has signed it only."""
 
 import os
+import re
 import shutil
 import sys
 
@@ -11,6 +12,7 @@ from agents.scripts import (
     config_names,
     configs,
     plain_yaml,
+    train,
     trust,
 )
 from agents.tools import errors
@@ -69,13 +71,15 @@ def make_env():
     return None
 
 
-def is_refused(directory, *parts):
-    """Whether a run is refused in a line with the same remedy as any other."""
+TRUST = 'Pass --trust (trust=True in Python) to run that code, or '
+
+
+def is_refused(directory, *parts, remedy=TRUST):
+    """Return whether a run is refused in one line with a remedy."""
     with pytest.raises(errors.ConfigError) as info:
         restore(directory)
     message = str(info.value)
     assert message.isprintable()
-    remedy = 'Pass --trust (trust=True in Python) to use it all the same'
     return all(part in message for part in (remedy, *parts))
 
 
@@ -103,7 +107,9 @@ def test_code_is_used_if_the_user_has_signed_it(run, changes, tmp_path, capsys):
     assert restore(directory) == config
     copied = shutil.copytree(directory, tmp_path / 'copied')
     ((key, _),) = changes.items()
-    assert is_refused(copied, f'The setting {key!r} of {copied} is ', 'copied')
+    assert is_refused(
+        copied, f'The setting {key!r} of {copied} names code (', 'copied'
+    )
     other = configs.ppo(env='Taxi-v3', env_kwargs={'x': 1})
     with pytest.raises(errors.ConfigError, match='yours is'):
         config_file.restore_config(other, copied)
@@ -133,7 +139,7 @@ def test_change_of_what_names_code_is_refused(run):
     }.items():
         assert old in text
         path.write_text(text.replace(old, new))
-        assert is_refused(directory, 'was copied, moved or changed')
+        assert is_refused(directory, 'were copied, moved or edited since')
     for signature in ('', 'é', '0' * 64, 5):
         values = plain_yaml.parse(text, '')
         values['code']['signature'] = signature
@@ -176,10 +182,7 @@ def test_functions_are_found_again(run, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     maze = config_names.find_in_file('maze.py', 'Maze')
     made = config_names.find_config('maze.py:made')()
-    config = configs.ppo(env=maze, callbacks=['maze.py:log'], network=run)
-    with pytest.raises(errors.ConfigError, match='cannot be found again. Pass'):
-        restore(run(config))  # What a fixture has made is nowhere.
-    config = config.copy(network='feed_forward')
+    config = configs.ppo(env=maze, callbacks=['maze.py:log'])
     monkeypatch.chdir('/')
     assert restore(run(made)).env.keywords == {'size': 5}
     monkeypatch.chdir(tmp_path)
@@ -196,7 +199,62 @@ def test_functions_are_found_again(run, file, tmp_path, monkeypatch):
     mine = configs.ppo(env=make_env)
     assert config_file.restore_config(mine, directory).env is make_env
     file.unlink()
-    assert is_refused(directory, f'names {file}, which is not there any more')
+    gone = f'the file {file} is not there any more'
+    assert is_refused(directory, gone, remedy='more. Pass --config or --env of')
+    with pytest.raises(
+        errors.ConfigError, match='more. Pass --config or --env'
+    ):
+        restore(directory, trusted=True)
+
+
+def test_class_of_this_process_is_found(run, tmp_path):
+    class Line:
+        pass
+
+    directory = run(configs.ppo(env=Line))
+    assert restore(directory).env is Line
+    # As another process does, in which the class was never used.
+    copied = shutil.copytree(directory, tmp_path / 'copied')
+    with pytest.raises(errors.ConfigError, match='cannot be imported again'):
+        restore(copied)
+    path = directory / config_file.CONFIG_FILE
+    path.write_text(path.read_text().replace('Line', 'Other'))
+    with pytest.raises(errors.ConfigError, match='cannot be imported again'):
+        restore(directory)
+
+
+def resume(capsys, directory, *arguments):
+    """Return the error of a command that goes on with a run, if any."""
+    which = f'--logdir={directory.parent}', f'--name={directory.name}'
+    train.main([*which, '--settings', *arguments])
+    return capsys.readouterr().err
+
+
+def test_run_goes_on_with_its_file_moved(run, file, capsys):
+    directory = run(configs.ppo(env=config_names.find_in_file(file, 'Maze')))
+    moved = shutil.copy(file, file.with_name('moved.py'))
+    here = f'--env={moved}:Maze'
+    differs = f'{directory} is a run with env=<function maze.Maze>, not env='
+    assert differs in resume(capsys, directory, here)
+    assert differs in resume(capsys, directory, f'--config={moved}:made')
+    file.unlink()
+    assert 'Pass --config or --env of your own' in resume(capsys, directory)
+    assert resume(capsys, directory, here) == ''
+    assert resume(capsys, directory, f'--config={moved}:made') == ''
+    assert differs in resume(capsys, directory, '--env=CartPole-v1')
+
+
+def test_run_of_a_script_goes_on_with_its_class_from_a_file(run, file, capsys):
+    directory = run(configs.ppo(env=make_env))
+    path = directory / config_file.CONFIG_FILE
+    text = re.sub(
+        "'?<function [^>]*>'?", '<function __main__.Line>', path.read_text()
+    )
+    path.write_text(text)
+    here = f'--env={file}:Maze'
+    assert 'cannot be imported again' in resume(capsys, directory)
+    for arguments in ([here], [here, '--trust'], [f'--config={file}:made']):
+        assert resume(capsys, directory, *arguments) == ''
 
 
 def test_own_algorithm_needs_no_config(run, file):
@@ -212,7 +270,7 @@ def test_file_that_others_may_write_to_is_refused(run, file):
     for path, mode in ((file, 0o646), (file.parent, 0o1777)):
         before = path.stat().st_mode
         path.chmod(mode)
-        assert is_refused(directory, f'names {file}, which others may write to')
+        assert is_refused(directory, f'other users may write to {file}')
         path.chmod(before)
 
 
@@ -223,11 +281,11 @@ def test_module_of_another_place_is_refused(run, tmp_path, monkeypatch):
     directory = run(configs.ppo(env='some_games:Game-v0'))
     assert restore(directory)
     monkeypatch.syspath_prepend(str(tmp_path / 'mine'))
-    assert is_refused(directory, 'the name leads to other code here')
+    assert is_refused(directory, 'the name leads to other code now')
     run(configs.ppo(env='some_games:Game-v0'))
     assert restore(directory)
     monkeypatch.syspath_prepend(str(tmp_path / 'theirs'))
-    assert is_refused(directory, 'the name leads to other code here')
+    assert is_refused(directory, 'the name leads to other code now')
     assert 'some_games' not in sys.modules
 
 
@@ -258,8 +316,8 @@ def test_key_that_is_not_private_is_not_used(run, state, spoil, capsys):
     assert os.listdir(state) == ['key']
     assert restore(directory) == config
     spoil(state)
-    assert is_refused(directory, 'is not signed by you on this machine')
-    assert is_refused(run(config), 'is not signed by you on this machine')
+    assert is_refused(directory, 'were not written by you on this machine')
+    assert is_refused(run(config), 'were not written by you on this machine')
     error = capsys.readouterr().err
     assert error.count('\n') == 1 and 'cannot be used as a key' in error
     assert restore(directory, trusted=True) == config
@@ -270,7 +328,7 @@ def test_state_that_cannot_be_written_is_told_once(run, state, capsys):
     config = configs.ppo(env='antigravity:Env-v0')
     assert run(config) == run(config)
     assert capsys.readouterr().err.count('\n') == 1
-    assert is_refused(run(config), 'is not signed by you on this machine')
+    assert is_refused(run(config), 'were not written by you on this machine')
 
 
 def test_processes_that_begin_together_have_one_key(state):

@@ -180,7 +180,7 @@ def use_function(run):
 
 def test_environment_of_the_user_needs_the_config(mistake, run, tmp_path):
     use_function(run)
-    assert 'cannot be found again' in mistake(f'--logdir={run}')
+    assert 'cannot be imported again' in mistake(f'--logdir={run}')
 
     def make(render_mode):
         return gym.make('CartPole-v1', render_mode=render_mode)
