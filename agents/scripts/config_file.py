@@ -132,6 +132,25 @@ def save_config(
     files.write_changed(path, f'{plain_yaml.format_value(values)}\n'.encode())
 
 
+def renew_signature(
+    config: Mapping[str, Any], directory: str | pathlib.Path
+) -> None:
+    """Save the settings of a complete run whose code could not be imported.
+
+    The run is left as it is if other settings than functions have changed,
+    since it has not been trained with them.
+    """
+    saved = read(pathlib.Path(directory))
+    if all(saved.can_import(key, trusted=False) for key in saved.values):
+        return
+    for key, old in saved.values.items():
+        new = plain_yaml.simplify(config.get(key))
+        are_functions = all(map(plain_yaml.names_function, (old, new)))
+        if old != new and not are_functions:
+            return
+    save_config(config, directory)
+
+
 def require_plain(config: Mapping[str, Any]) -> None:
     """Refuse values that `save_config` cannot write."""
     for key, value in config.items():

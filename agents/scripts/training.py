@@ -260,6 +260,8 @@ def _train(
         if config.begin_from is not None and not session:
             beginning.take(source, graph, config, ranks, status.say)
         if loop.is_complete():
+            if logdir:
+                config_file.renew_signature(config, logdir)
             status.complete(loop.clock())
             _tell_best(saver, status)
             return

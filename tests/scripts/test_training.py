@@ -279,6 +279,19 @@ def test_complete_run_stays_as_it_is(tiny, tmp_path):
     assert files(tmp_path) == before
 
 
+def test_complete_run_that_was_renamed_is_signed_anew(tiny, tmp_path):
+    file = tmp_path / 'mine.py'
+    file.write_text('def callback(report):\n    return None\n')
+    config = tiny(callbacks=[f'{file}:callback'])
+    train(config, tmp_path / 'run', env_processes=False).run()
+    run = (tmp_path / 'run').rename(tmp_path / 'renamed')
+    assert config_file.read(run).doubt
+    train(config.copy(seed=5), run, env_processes=False).run()
+    assert config_file.read(run).doubt  # As another seed was not used.
+    train(config, run, env_processes=False).run()
+    assert not config_file.read(run).doubt
+
+
 @pytest.mark.parametrize(
     'changes', [{'eval_episodes': 1}, {'eval_episodes': 3}, {'eval_every': 40}]
 )
