@@ -283,7 +283,7 @@ def _find_problem(file: str) -> str:
         return ''
     try:
         found, directory = os.stat(file), os.stat(os.path.dirname(file) or '.')
-    except OSError:
+    except (OSError, ValueError):  # Of a path with a null byte.
         return _tell_missing(file)
     shared = stat.S_IWOTH
     if found.st_gid != os.getegid():

@@ -140,6 +140,8 @@ def test_change_of_what_names_code_is_refused(run):
         assert old in text
         path.write_text(text.replace(old, new))
         assert is_refused(directory, 'were copied, moved or edited since')
+    path.write_text(text.replace('antigravity:Env-v0', r'"a\0.py:f"'))
+    assert is_refused(directory, 'is not there any more')
     for signature in ('', 'é', '0' * 64, 5):
         values = plain_yaml.parse(text, '')
         values['code']['signature'] = signature
