@@ -73,15 +73,16 @@ def make(config: AttrDict, native: bool = False) -> Plan:
 
 def describe(config: AttrDict, plan: Plan, ranks: int = 1) -> str:
     """Describe in a line what a training consists of."""
-    updates = plan.steps // plan.rollout
-    agents = f'{config.num_agents} agents'
+    updates = errors.quantity(plan.steps // plan.rollout, 'update')
+    episodes = errors.quantity(config.eval_episodes, 'episode')
+    agents = errors.quantity(config.num_agents // ranks, 'agent')
     if ranks > 1:
-        agents = f'{ranks} ranks × {config.num_agents // ranks} agents'
+        agents = f'{ranks} ranks × {agents}'
     every = min(max(plan.eval_every, plan.rollout), plan.steps)
     return (
         f'{agents} × {config.update_every} steps → update of '
-        f'{plan.rollout:,} rows; {updates:,} updates = {plan.steps:,} steps; '
-        f'evaluation of {config.eval_episodes} episodes every {every:,}'
+        f'{plan.rollout:,} rows; {updates} = {plan.steps:,} steps; '
+        f'evaluation of {episodes} every {every:,}'
     )
 
 

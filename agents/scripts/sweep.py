@@ -123,6 +123,13 @@ def sweep(
     """
     if name:
         run_directory.require_name(name, logdir)
+    for key, value in (('config', config), ('env', env)):
+        if not isinstance(value, str | None):
+            raise errors.ConfigError(
+                f'{key} must be a name, such as file.py:function, got an '
+                f'object of type {type(value).__name__}. Each trial is a '
+                'process, which looks it up; changes=[...] replaces settings.'
+            )
     logdir = pathlib.Path(logdir).absolute()
     plan, directory = None, logdir / (name or '')
     if config or env:
@@ -139,10 +146,13 @@ def sweep(
         plan = _complete(plan, grid or {})
         directory = logdir / (name or f'sweep-{plan.name}')
     elif seeds or grid or search or changes or algorithm:
-        raise errors.ConfigError(
-            'A new sweep needs --config or --env; one that goes on by its '
-            'directory has its plan from there.'
-        )
+        if sweep_plan.is_in(directory):
+            raise errors.ConfigError(
+                'The steps, seeds and other settings of a sweep under way '
+                'cannot be changed. Leave them out to go on with '
+                f'{directory}, or begin a new one with --config or --env.'
+            )
+        raise errors.ConfigError('A new sweep needs --config or --env.')
     return _run(directory, plan, jobs, say or console.silent(), trust)
 
 

@@ -126,6 +126,11 @@ def escape(text: str) -> str:
     )
 
 
+def quantity(number: int, noun: str) -> str:
+    """Write a number and its noun, as in `1 update` and `2,000 updates`."""
+    return f'{number:,} {noun}' + 's' * (number != 1)
+
+
 def shorten(text: str, most: int) -> str:
     """Leave out the middle of a text that has more characters than some."""
     if len(text) <= most:

@@ -44,8 +44,11 @@ def test_description_has_all_numbers():
     )
     seldom = config.copy(eval_every=1e9, steps=4_999)
     assert plan.describe(seldom, plan.make(seldom)).endswith(
-        '1 updates = 5,000 steps; evaluation of 7 episodes every 5,000'
+        'rows; 1 update = 5,000 steps; evaluation of 7 episodes every 5,000'
     )
+    single = config.copy(num_agents=1, eval_episodes=1)
+    text = plan.describe(single, plan.make(single))
+    assert text.startswith('1 agent × ') and 'of 1 episode every' in text
 
 
 def test_network_of_the_user_is_told_as_theirs():

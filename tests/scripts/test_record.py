@@ -111,6 +111,10 @@ def test_what_is_counted_is_recorded_and_filmed(tmp_path, capsys, eagerly):
         assert stored['observ'].tolist() == [3, 4, 5, 6] * 2
         assert set(stored['action']) <= {7, 8}
         assert stored['terminated'].tolist() == [False, False, False, True] * 2
+    low, high = sorted(played.scores)
+    assert repr(played) == (
+        f'Demonstrations(2 episodes, 8 steps, scores {low:.6g} to {high:.6g})'
+    )
     assert played.scores == [*np.add.reduceat(stored_rewards(file), [0, 4])]
     terminal = console.on_terminal()
     visualize.visualize(run, config=config, env_processes=False, say=terminal)

@@ -14,7 +14,7 @@ import time
 import pytest
 
 import agents
-from agents.scripts import launcher, search, sweep, sweep_plan, trials
+from agents.scripts import configs, launcher, search, sweep, sweep_plan, trials
 from agents.tools import errors
 from agents.tools.runs import progress
 
@@ -370,6 +370,17 @@ def test_other_plans_are_refused(fake, tmp_path):
         errors.ConfigError, match=r'a sweep of set: \[\], where'
     ):
         agents.sweep('debug', [0, 1], changes=['steps=9'], logdir=tmp_path)
+    with pytest.raises(
+        errors.ConfigError, match='of a sweep under way cannot be changed'
+    ):
+        agents.sweep(changes=['steps=9'], logdir=tmp_path / 'sweep-debug')
+
+
+@pytest.mark.parametrize('key', ['config', 'env'])
+@pytest.mark.parametrize('value', [configs.debug, configs.debug()])
+def test_configs_and_environments_have_to_be_names(tmp_path, key, value):
+    with pytest.raises(errors.ConfigError, match=f'{key} must be a name'):
+        agents.sweep(**{key: value}, logdir=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,15 @@ class Demonstrations(NamedTuple):
     terminated: np.ndarray
     truncated: np.ndarray
 
+    def __repr__(self) -> str:
+        episodes = errors.quantity(len(self.lengths), 'episode')
+        steps = errors.quantity(len(self.reward), 'step')
+        low, high = min(self.scores), max(self.scores)
+        return (
+            f'{type(self).__name__}({episodes}, {steps}, '
+            f'scores {low:.6g} to {high:.6g})'
+        )
+
     @property
     def scores(self) -> list[float]:
         """The sum of the rewards of each episode."""
