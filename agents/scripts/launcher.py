@@ -176,11 +176,14 @@ def _forwarding(
             if len(told) == 1:
                 threading.Thread(target=insist, daemon=True).start()
             return
+        ranks = _find_ranks(process.pid) if len(told) == 1 else []
+        known = number in (signal.SIGINT, signal.SIGTERM)
         with contextlib.suppress(ProcessLookupError):
-            # It does not survive others, nor a second one of the first.
-            kind = number if len(told) == 1 else signal.SIGTERM
-            known = (signal.SIGINT, signal.SIGTERM)
-            process.send_signal(kind if kind in known else signal.SIGTERM)
+            # Not by mpiexec, whose own handler may corrupt its memory.
+            for rank in ranks:
+                os.kill(rank, number if known else signal.SIGTERM)
+            if not ranks:
+                process.send_signal(signal.SIGTERM)
 
     def insist() -> None:
         # The launcher loses signals while it starts.
@@ -200,6 +203,22 @@ def _forwarding(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _find_ranks(launcher: int) -> list[int]:
+    """Return the processes of ranks: children of the launcher's children."""
+    return [
+        rank
+        for proxy in _find_children(launcher)
+        for rank in _find_children(proxy)
+    ]
+
+
+def _find_children(process: int) -> list[int]:
+    path = pathlib.Path(f'/proc/{process}/task/{process}/children')
+    with contextlib.suppress(OSError):
+        return [*map(int, path.read_text().split())]
+    return []
 
 
 def _relay(source: BinaryIO, target: TextIO, heard: _Heard) -> None:
