@@ -54,7 +54,7 @@ def inspect(
 
 
 class _Inspection:
-    """What `inspect` does, step by step."""
+    """The steps of `inspect` for a native environment."""
 
     def __init__(self, seed: int, limit: int, watch: Watch):
         self.report = Report()
@@ -99,7 +99,7 @@ class _Inspection:
         self._watch.begin(call, min(step, 1), step)
 
     def _keeps_types(self, env: NativeEnv) -> bool:
-        """Whether tensors have the shapes and types that they should have."""
+        """Return whether tensors have the expected shapes and types."""
         self._begin('reset')
         state = env.reset(self._key('reset'), AGENTS)
         self._require_same(

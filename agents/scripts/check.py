@@ -253,7 +253,7 @@ def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
 
 
 def _describe_steps(found: Check) -> str:
-    """How many steps were taken, and why not all."""
+    """Say how many steps were taken, and why not all."""
     steps, seconds = found.report.steps, found.report.seconds
     if not steps:
         return ''

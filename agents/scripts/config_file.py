@@ -92,7 +92,7 @@ class Saved(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether all that names code may be used."""
+        """Return whether all settings that name code may be used."""
         return not self.doubt
 
     def can_import(self, key: str, trusted: bool) -> bool:

@@ -197,7 +197,7 @@ def _list_mujoco(name: str) -> list[str]:
 
 
 def _may_need_images(found: Experiment) -> bool:
-    """Whether settings are the defaults, of which images need others."""
+    """Return whether settings are defaults, as images need others."""
     return found.origin.startswith(DEFAULTS_OF_PPO) and not env_setup.is_native(
         found.config
     )

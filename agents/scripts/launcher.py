@@ -164,10 +164,10 @@ def _describe_terminal() -> str:
 def _forwarding(
     process: subprocess.Popen, heard: _Heard
 ) -> Iterator[list[int]]:
-    """Pass signals on, which are listed; the launcher tells the ranks.
+    """Pass signals on to the ranks; yields the list of those received.
 
-    Before these have shown anything they cannot handle signals yet, and are
-    ended.
+    Ranks that have not printed anything cannot handle signals yet, and are
+    ended by the launcher, as they are by a second signal.
     """
 
     def forward(number: int, frame: object) -> None:

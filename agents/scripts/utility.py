@@ -551,7 +551,7 @@ def require_same_spaces(
 def _differ_by_mask(
     observ: gym.Space, trained: gym.Space, action: gym.Space
 ) -> bool:
-    """Whether observations are alike but for a mask of actions."""
+    """Return whether observations are alike but for a mask of actions."""
     one, other = (
         choices.observed_space(each, action)
         if choices.may_be_told(each, action)

@@ -387,6 +387,6 @@ def require_flags(terminated: Any, truncated: Any) -> None:
 
 
 def _is_bool_of_a_library(value: Any) -> bool:
-    """Whether a value is an array without axes, of JAX or PyTorch say."""
+    """Return whether a value is a 0-d array, such as one of JAX."""
     no_axes = getattr(value, 'shape', None) == ()
     return no_axes and np.asarray(value).dtype == bool

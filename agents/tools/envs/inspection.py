@@ -83,7 +83,7 @@ class _Failed(Exception):
 
 
 class _Inspection:
-    """What `inspect` does, step by step."""
+    """The steps of `inspect` for a Gymnasium environment."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ class Watch:
         """Begin to count the time, as all that it takes is imported."""
 
     def is_over(self, share: float = 1.0) -> bool:
-        """Whether a share of the time is used up."""
+        """Return whether a share of the time is used up."""
         return False
 
     def begin(self, call: str, episode: int = 0, step: int = 0) -> None:
