@@ -1,13 +1,16 @@
 """Settings of the tests, and what several of them look at."""
 
 import contextlib
+import fcntl
 import gc
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -63,28 +66,123 @@ def no_memory_left_by_file():
         yield
 
 
+class Finished(NamedTuple):
+    """What a program leaves: its exit status and what it printed."""
+
+    code: int
+    output: str
+    problems: str
+
+
+class Program(subprocess.Popen):
+    """A running program with pipes to its input and from its output."""
+
+    def read_until(self, start: str) -> str:
+        """Return the next line of output that starts with a text."""
+        for line in self.stdout:
+            if line.startswith(start):
+                return line
+        pytest.fail(f'It ended before {start!r}: {self.stderr.read()}')
+
+    def below(self) -> list[psutil.Process]:
+        """The processes that it has started and those that these have."""
+        try:
+            return psutil.Process(self.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def finish(self, text: str | None = None, timeout: float = 120) -> Finished:
+        """Wait for its end, after which none of its processes may live."""
+        below = self.below()
+        output, problems = self.communicate(text, timeout=timeout)
+        _, alive = psutil.wait_procs(below, timeout=10)
+        assert not alive
+        return Finished(self.returncode, output, problems)
+
+
+def start_program(*words, ranks: int = 0, before=(), **settings) -> Program:
+    """Start Python with words of its command line, on ranks of MPI if given.
+
+    `before` is what starts it, such as `env` with options. Others are settings
+    of `subprocess.Popen`.
+    """
+    if ranks:
+        mpiexec = pathlib.Path(sys.executable).with_name('mpiexec')
+        before = [*before, mpiexec, '-n', str(ranks)]
+    pipes = dict.fromkeys(('stdin', 'stdout', 'stderr'), subprocess.PIPE)
+    command = [*before, sys.executable, *words]
+    command = [str(word) for word in command]
+    return Program(command, **{**pipes, 'text': True, **settings})
+
+
+@pytest.fixture
+def start_python():
+    """The function `start_program`; what still runs at the end is killed."""
+    started = []
+
+    def run(*words, **settings):
+        started.append(start_program(*words, **settings))
+        return started[-1]
+
+    yield run
+    for program in started:
+        with program:  # Closes its pipes and waits.
+            program.kill()
+
+
 @pytest.fixture(scope='session')
-def run_ranks():
+def run_python():
+    """A function that runs Python to its end; returns a `Finished`."""
+
+    def run(*words, timeout=300, **settings):
+        with start_program(*words, **settings) as program:
+            try:
+                return program.finish(timeout=timeout)
+            finally:
+                program.kill()
+
+    return run
+
+
+@pytest.fixture(scope='session')
+def run_ranks(run_python):
     """A function that runs Python on ranks of MPI; returns what each wrote.
 
     Into a file `<rank>` of its working directory, in order; the launcher mixes
     the lines of their output.
     """
-    mpiexec = pathlib.Path(sys.executable).with_name('mpiexec')
 
-    def run(directory, size, *arguments):
-        launcher = [mpiexec, '-n', str(size)] if size > 1 else []
-        result = subprocess.run(
-            [*launcher, sys.executable, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            cwd=directory,
-        )
-        assert result.returncode == 0, result.stderr
+    def on_ranks(directory, size, *words):
+        ranks = size if size > 1 else 0
+        finished = run_python(*words, ranks=ranks, cwd=directory)
+        assert finished.code == 0, finished.problems
         return [(directory / str(rank)).read_text() for rank in range(size)]
 
-    return run
+    return on_ranks
+
+
+@pytest.fixture(scope='session')
+def once(tmp_path_factory, worker_id):
+    """A function that fills a directory once in all processes of the suite.
+
+    For trainings whose results many tests read: `once('debug', train)` calls
+    `train(directory)` unless another process has, and returns the directory.
+    """
+    place = tmp_path_factory.getbasetemp()
+    place = place if worker_id == 'master' else place.parent
+
+    def fill(name, make):
+        directory = place / f'once-{name}'
+        with open(place / f'once-{name}.lock', 'a+') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.path.getsize(lock.name):
+                shutil.rmtree(directory, ignore_errors=True)
+                directory.mkdir()
+                make(directory)
+                print('done', file=lock, flush=True)
+        return directory
+
+    return fill
 
 
 def descendants() -> set[int]:
