@@ -105,6 +105,7 @@ def test_masks_from_info_make_it_learnable(run):
     assert score > 9
 
 
+@pytest.mark.slow
 def test_without_masks_the_policy_fails():
     settings = config(action_masks=False)
     *_, score = agents.train(settings, env_processes=False)

@@ -92,7 +92,8 @@ def test_false_ends_a_training_that_can_be_gone_on_with(tiny, tmp_path):
     [
         ('CartPole-v1', ZeroDivisionError),
         ('native:CartPole-v1', ZeroDivisionError),
-        ('native:CartPole-v1', SystemExit),  # Of sys.exit().
+        # Of sys.exit().
+        pytest.param('native:CartPole-v1', SystemExit, marks=pytest.mark.slow),
     ],
 )
 def test_error_is_the_users_own_and_the_run_is_saved(

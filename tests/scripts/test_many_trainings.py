@@ -67,6 +67,7 @@ class Brittle(gym.Wrapper):
         return super().step(action)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not os.path.exists('/proc/self/statm'), reason='There is no /proc.'
 )
@@ -112,6 +113,7 @@ def test_nothing_is_left_of_a_training_that_failed(tiny, eagerly):
     assert len(os.listdir('/proc/self/fd')) == descriptors
 
 
+@pytest.mark.slow
 def test_training_goes_on_after_another_has_ended(tiny):
     config = tiny(env='native:CartPole-v1')
     alone = list(agents.train(config))

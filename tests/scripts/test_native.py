@@ -70,6 +70,7 @@ def test_half_a_run_and_the_other_half_are_the_whole(whole, tmp_path):
     assert_same(last_checkpoint(tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_how_often_it_is_evaluated_changes_no_weight(whole, tmp_path):
     train(config(eval_every=100, log_every=40), tmp_path).run()
     step, found = last_checkpoint(tmp_path)
@@ -95,6 +96,7 @@ def write_demonstrations(file):
     return str(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('algorithm', ['trpo', 'acktr', 'gail'])
 @pytest.mark.usefixtures('eagerly')
 def test_halves_of_other_algorithms_are_the_whole(algorithm, tmp_path):
@@ -120,6 +122,7 @@ def test_halves_of_other_algorithms_are_the_whole(algorithm, tmp_path):
     assert_same(run('halves', 128), run('whole', 128))
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_bit_for_bit(whole, tmp_path):
     logdir = tmp_path / 't-kill_me'
     file = tmp_path / 'configs.py'
@@ -151,6 +154,7 @@ def changes():
 
 
 # The others run in tests/algorithms, by test_spaces.py and test_learning.py.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'algorithm, kind, env',
     [
@@ -211,6 +215,7 @@ def test_native_run_is_traced_once_and_learns(monkeypatch):
     assert int(envs[0]._count) == 1 + (2 + 3) * small.update_every
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_is_cleared_and_gone_on_without(tmp_path):
     environ = {**os.environ, 'AGENTS_CACHE': str(tmp_path / 'cache')}
     command = [sys.executable, '-m', 'agents.scripts.train']

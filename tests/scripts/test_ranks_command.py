@@ -182,6 +182,7 @@ def test_rank_that_is_killed_ends_all_and_nothing_is_lost(
         np.testing.assert_array_equal(value, found[name], name)
 
 
+@pytest.mark.slow
 def test_another_number_of_ranks_goes_on(killed, start):
     directory, _ = killed
     for ranks, steps, agents in ((1, 310_000, 8), (2, 330_000, 16)):
@@ -200,6 +201,7 @@ def test_another_number_of_ranks_goes_on(killed, start):
         assert evaluations[-1].score > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('number', [0, 1])
 def test_rank_that_is_stopped_is_waited_for_in_vain(start, number):
     # More than one has to wait for the other where much else is compiled.
@@ -229,7 +231,11 @@ def test_signal_saves_once(start):
     'config, message',
     [
         ('torn', 'Rank 1 has learning_rate=0.001, where the first has 0.0001'),
-        ('breaking', 'Environment 8 raised an error in step'),
+        pytest.param(
+            'breaking',
+            'Environment 8 raised an error in step',
+            marks=pytest.mark.slow,
+        ),
         ('buggy', "KeyError: 'a bug in a network'"),
     ],
 )
@@ -262,6 +268,7 @@ world.connect().share(None)
 """
 
 
+@pytest.mark.slow
 def test_from_python_all_ranks_have_all_scores_and_errors_end_all(tmp_path):
     mpiexec = str(pathlib.Path(sys.executable).with_name('mpiexec'))
     ended = subprocess.run(

@@ -148,7 +148,10 @@ def test_imitating_nothing_is_refused(define):
         checks.require_settings(define())
 
 
-@pytest.mark.parametrize('form', ['airl', 'behaviour_cloning'])
+@pytest.mark.parametrize(
+    'form',
+    ['behaviour_cloning', pytest.param('airl', marks=pytest.mark.slow)],
+)
 def test_recorded_run_is_imitated_resumed_and_loaded(
     native_run, tmp_path, eagerly, form
 ):

@@ -282,6 +282,7 @@ def rows(run):
     return list(progress.read(run)) if (run / progress.FILE).exists() else []
 
 
+@pytest.mark.slow
 def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
     (tmp_path / 'mine.py').write_text(CONFIG)
     # The second rollout of 50 steps waits until that is removed.

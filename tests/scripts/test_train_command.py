@@ -218,6 +218,7 @@ def test_ctrl_c_saves_and_can_be_resumed(
     assert checkpoint(directory)['algo/collector/rollouts'] == end // 200
 
 
+@pytest.mark.slow
 def test_ctrl_c_where_saving_fails(start, home, long):
     process, workers = start(COMPILED, *long)
     directory = home / 'logdir' / 'now-long'
@@ -242,6 +243,7 @@ def test_sigterm_while_starting(start, home):
     assert not list(home.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('env_processes', [True, False])
 def test_ctrl_c_while_constructors_are_slow(
     start, home, configs_file, env_processes
@@ -267,6 +269,7 @@ def test_sighup_while_compiling(start, home):
     assert not list(home.iterdir())
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_an_evaluation(start, home, configs_file):
     process, workers = start(
         'eval', f'--config={configs_file}:evaluated', '--timestamp=now'
@@ -280,6 +283,7 @@ def test_ctrl_c_in_an_evaluation(start, home, configs_file):
     assert whole_checkpoints(directory) == [1000]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_long_update(start, home, configs_file):
     process, workers = start(
         COMPILED, f'--config={configs_file}:thorough', '--timestamp=now'
@@ -292,6 +296,7 @@ def test_ctrl_c_in_a_long_update(start, home, configs_file):
     assert output.endswith('is saved; --name=now-thorough goes on\n')
 
 
+@pytest.mark.slow
 def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
     process, workers = start(
         COMPILED,
@@ -309,6 +314,7 @@ def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
     assert 'saved' not in output
 
 
+@pytest.mark.slow
 def test_second_ctrl_c_before_anything_was_learnt(start, home, configs_file):
     process, workers = start('tensorflow', f'--config={configs_file}:slow')
     process.send_signal(signal.SIGINT)
@@ -319,6 +325,7 @@ def test_second_ctrl_c_before_anything_was_learnt(start, home, configs_file):
     assert not list((home / 'logdir').glob('*'))
 
 
+@pytest.mark.slow
 def test_ctrl_c_after_the_end_leaves_no_traceback(start, home, long):
     process, _ = start('done', *long, '--set=steps=400')
     process.send_signal(signal.SIGINT)
@@ -341,6 +348,7 @@ def test_second_ctrl_c_exits_at_once(start, configs_file):
     assert 'stopped' not in output
 
 
+@pytest.mark.slow
 def test_environment_that_raises_in_a_worker(start, home, configs_file):
     config = f'--config={configs_file}:raising'
     process, workers = start('workers', config, '--timestamp=now')
@@ -376,6 +384,7 @@ def test_killed_worker_is_named(start, home, long):
     assert whole_checkpoints(home / 'logdir' / 'now-long')[-1] >= 200
 
 
+@pytest.mark.slow
 def test_killed_worker_is_started_anew_if_asked_for(start, home, long):
     process, workers = start(COMPILED, *long, '--set=worker_restarts=3')
     victim = min(workers, key=lambda worker: worker.pid)

@@ -293,7 +293,12 @@ def test_complete_run_that_was_renamed_is_signed_anew(tiny, tmp_path):
 
 
 @pytest.mark.parametrize(
-    'changes', [{'eval_episodes': 1}, {'eval_episodes': 3}, {'eval_every': 40}]
+    'changes',
+    [
+        {'eval_episodes': 3, 'eval_every': 40},
+        pytest.param({'eval_episodes': 1}, marks=pytest.mark.slow),
+        pytest.param({'eval_episodes': 3}, marks=pytest.mark.slow),
+    ],
 )
 def test_resumed_run_goes_on_at_its_step_with_other_phases(
     tiny, tmp_path, changes
@@ -311,13 +316,17 @@ def test_resumed_run_goes_on_at_its_step_with_other_phases(
     ]
 
 
-AGENTS = {
-    'native': {'env': 'native:CartPole-v1'},
-    'recurrent': {'network': 'recurrent', 'recurrent_units': 2},
-}
+RECURRENT = {'network': 'recurrent', 'recurrent_units': 2}
 
 
-@pytest.mark.parametrize('changes', AGENTS.values(), ids=AGENTS)
+@pytest.mark.parametrize(
+    'changes',
+    [
+        {'env': 'native:CartPole-v1'},
+        pytest.param(RECURRENT, marks=pytest.mark.slow),
+    ],
+    ids=['native', 'recurrent'],
+)
 def test_resumes_with_another_number_of_agents(
     tiny, tmp_path, checkpoint, monkeypatch, changes
 ):
@@ -406,16 +415,16 @@ def test_how_often_evaluation_runs_changes_no_weight(
     tiny, tmp_path, checkpoint
 ):
     final = []
-    for every, episodes in ((20, 2), (40, 2), (10, 3)):
+    for every, episodes in ((20, 2), (10, 3)):
         directory = tmp_path / f'{every}'
         config = tiny(eval_every=every, eval_episodes=episodes)
         for _ in train(config, directory, env_processes=False):
             pass
         final.append(checkpoint(directory, 40))
-    for other in final[1:]:
-        assert other.keys() == final[0].keys()
-        for name in final[0].keys() - {'step'}:
-            np.testing.assert_array_equal(other[name], final[0][name], name)
+    first, second = final
+    assert first.keys() == second.keys()
+    for name in first.keys() - {'step'}:
+        np.testing.assert_array_equal(first[name], second[name], name)
 
 
 def test_workers_change_no_weight(tiny, tmp_path, checkpoint):

@@ -57,9 +57,11 @@ def config(tiny, kind, value, **changes):
 @pytest.mark.parametrize(
     ('kind', 'value', 'text', 'one_program'),
     [
-        ('reward', math.nan, 'nan', True),
         ('observation', math.inf, 'inf', False),
-        ('observation', 1e20, r'1.0e\+20', True),
+        pytest.param('reward', math.nan, 'nan', True, marks=pytest.mark.slow),
+        pytest.param(
+            'observation', 1e20, r'1.0e\+20', True, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_is_no_number_ends_the_run_and_is_not_learnt_from(

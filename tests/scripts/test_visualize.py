@@ -239,7 +239,10 @@ def test_error_while_playing_leaves_nothing(nothing_left, run, tmp_path):
     assert info.tb
 
 
-@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    'number',
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
+)
 def test_signal_leaves_whole_videos_alone(
     nothing_left, debug_run, tmp_path, number
 ):
