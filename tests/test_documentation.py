@@ -141,6 +141,11 @@ def name(page):
     return page.stem
 
 
+def slow(page):
+    """The page as a case that only the slow tests have."""
+    return pytest.param(page, marks=pytest.mark.slow)
+
+
 @pytest.fixture(scope='module')
 def eagerly():
     """Runs what would be compiled step by step, which saves compiling it."""
@@ -177,7 +182,7 @@ def workshop(tmp_path, monkeypatch, eagerly):
             del sys.modules[module]
 
 
-@pytest.mark.parametrize('page', PAGES, ids=name)
+@pytest.mark.parametrize('page', [PAGES[0], *map(slow, PAGES[1:])], ids=name)
 def test_blocks_run(page, workshop):
     namespace = {'__name__': 'page'}
     for block in read_blocks(page):

@@ -32,6 +32,25 @@ def test_checks(command):
     assert not result.returncode, result.stdout + result.stderr
 
 
+@pytest.mark.slow
+def test_users_may_be_strict(monkeypatch):
+    """As with the installed package, of which checkers report no errors."""
+    monkeypatch.setenv('MYPYPATH', str(ROOT))
+    result = subprocess.run(
+        [
+            *(sys.executable, '-m', 'mypy', '--strict', '--config-file='),
+            '--follow-imports=silent',
+            f'--cache-dir={ROOT / ".mypy_cache" / "strict"}',
+            'types_of_user.py',
+        ],
+        cwd=ROOT / 'tests',
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not result.returncode, result.stdout + result.stderr
+
+
 def test_map_of_the_commands_has_every_module():
     scripts = ROOT / 'agents' / 'scripts'
     words = {*re.findall(r'\w+', (scripts / '__init__.py').read_text())}

@@ -72,6 +72,7 @@ def test_windows_is_refused_with_what_to_do():
     assert 'Windows Subsystem for Linux' in last
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.version_info < (3, 11), reason='pathlib takes what hides for a method'
 )

@@ -35,8 +35,12 @@ def test_policies_are_loaded_and_act(name):
     assert policy.action_space.contains(policy(observ))
 
 
+NATIVE = [name for name in ROWS if name.endswith('_native')]
+
+
 @pytest.mark.parametrize(
-    'name', [name for name in ROWS if name.endswith('_native')]
+    'name',
+    [NATIVE[0], *(pytest.param(n, marks=pytest.mark.slow) for n in NATIVE[1:])],
 )
 def test_scores_are_those_of_the_page(name):
     """Within what other episodes may score."""

@@ -1,4 +1,4 @@
-"""What a user of the package writes, for `test_types` to look over."""
+"""What a user of the package writes, for `test_style` to look over."""
 
 from typing import Any
 

@@ -10,16 +10,13 @@ from agents.scripts import utility
 from agents.tools.envs import mock_environment
 from agents.tools.graph.backend import tf
 
-KINDS = ['feed_forward', 'recurrent']
-each_kind = pytest.mark.parametrize('network', KINDS)
-
 
 def observs(time):
     numbers = np.random.default_rng(time).normal(size=(3, 3))
     return tf.constant(numbers, tf.float32)
 
 
-@each_kind
+@pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
 def test_performs_the_mode(define, network):
     policy = define(network=network).policy
     actor = Actor(policy, num_agents=3)
@@ -39,7 +36,10 @@ def test_actions_have_the_shape_of_the_space(define):
     assert actor.perform(observs(0)).shape == (3, 2, 2)
 
 
-@each_kind
+@pytest.mark.parametrize(
+    'network',
+    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
+)
 @pytest.mark.usefixtures('eagerly', 'nothing_left')
 def test_evaluation_does_not_disturb_training(settings, network):
     """Training with evaluations in between against training without."""

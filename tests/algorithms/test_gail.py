@@ -220,6 +220,7 @@ def test_end_is_worth_as_much_as_being_there_forever(
     np.testing.assert_allclose(reward, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('algorithm', POLICY_ALGORITHMS)
 @pytest.mark.usefixtures('eagerly')
 def test_any_algorithm_comes_to_act_as_was_shown(

@@ -2,6 +2,7 @@
 
 import gymnasium as gym
 import numpy as np
+import pytest
 
 import agents
 from agents.scripts import configs, utility
@@ -103,19 +104,23 @@ def test_image_and_vector_that_are_both_needed():
     assert final_score('vector') > 0.9
 
 
+@pytest.mark.slow
 def test_image_with_a_box_of_actions():
     # Always to choose the middle scores −⅓.
     assert final_score('brightness', init_std=0.5) > -0.1
 
 
+@pytest.mark.slow
 def test_image_with_a_memory():
     assert final_score('side', 3, network='recurrent') > 0.9
 
 
+@pytest.mark.slow
 def test_frames_before_height_and_width():
     assert final_score('motion') > 0.9
 
 
+@pytest.mark.slow
 def test_run_with_convolutions_repeats_and_resumes_bit_for_bit(tmp_path):
     def run(name, steps):
         config = configs.ppo(

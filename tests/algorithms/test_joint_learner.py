@@ -15,8 +15,6 @@ pytestmark = pytest.mark.usefixtures('eagerly')
 
 AGENTS, STEPS = 4, 6
 
-each_kind = pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
-
 
 class Recording(PPO):
     """Keeps the successors instead of predicting returns while acting."""
@@ -86,7 +84,10 @@ def normal(rng, *shape):
     return rng.normal(size=(AGENTS, *shape)).astype(np.float32)
 
 
-@each_kind
+@pytest.mark.parametrize(
+    'network',
+    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
+)
 def test_what_is_foreseen_is_what_would_be_found_afterwards(define, network):
     algos = [
         define(kind=kind, network=network, shared_encoder=True)
@@ -107,7 +108,10 @@ def test_what_is_foreseen_is_what_would_be_found_afterwards(define, network):
         np.testing.assert_allclose(*weights, atol=1e-5)
 
 
-@each_kind
+@pytest.mark.parametrize(
+    'network',
+    [pytest.param('feed_forward', marks=pytest.mark.slow), 'recurrent'],
+)
 def test_gradient_is_that_of_both_losses(define, network):
     algo = define(
         kind=Keeping,

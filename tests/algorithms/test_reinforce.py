@@ -8,8 +8,11 @@ from agents.parts import distributions, returns
 from agents.tools.graph import vectors
 from agents.tools.graph.backend import keras, tf
 
-KINDS = ['feed_forward', 'recurrent']
-each_kind = pytest.mark.parametrize('network', KINDS)
+each_kind = pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
+recurrent_is_slow = pytest.mark.parametrize(
+    'network',
+    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
+)
 
 
 def test_loss_computed_by_hand():
@@ -93,7 +96,7 @@ def test_one_step_along_the_gradient_of_the_rollout(define, play, network):
         np.testing.assert_allclose(change, 0.1 * gradient, atol=1e-6)
 
 
-@each_kind
+@recurrent_is_slow
 @pytest.mark.usefixtures('eagerly')
 def test_rewarded_actions_become_more_probable(define, play, network):
     algo = define('reinforce', network=network, learning_rate=0.1)

@@ -43,6 +43,7 @@ def weights(seed=0, **workers):
             batch.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('eagerly', 'nothing_left')
 def test_workers_change_no_bit():
     expected = weights(env_processes=False)
@@ -61,18 +62,20 @@ def test_another_seed_gives_other_weights():
             assert (one[name] != other[name]).any(), name
 
 
-@pytest.mark.parametrize('within', [True, False])
+@pytest.mark.parametrize(
+    'within', [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 def test_compiled_it_repeats_to_the_bit(monkeypatch, within):
+    """With workers and without."""
     if not within:
         monkeypatch.setattr(foreign, 'why_not', lambda: 'It is a test.')
-    one, same = [weights(env_processes=False) for _ in range(2)]
+    one = weights(env_processes=False)
+    same = weights(num_workers=4 if within else 1)
     for name, value in one.items():
         np.testing.assert_array_equal(same[name], value, name)
-    result = weights(num_workers=4 if within else 1)
-    for name, value in one.items():
-        np.testing.assert_array_equal(result[name], value, name)
 
 
+@pytest.mark.slow
 def test_one_program_and_several_differ_by_rounding_alone(monkeypatch):
     within = weights(env_processes=False)
     monkeypatch.setattr(foreign, 'why_not', lambda: 'It is a test.')
@@ -100,6 +103,7 @@ def learnt(algo, update):
     return [w.numpy() for n in networks for w in n.trainable_variables]
 
 
+@pytest.mark.slow
 def test_update_outside_of_a_graph_learns_what_one_inside_does(define):
     algo = define(learning_rate=0.01)
     networks = algo.policy.network, algo.critic.network

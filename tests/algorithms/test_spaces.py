@@ -84,6 +84,7 @@ def run(
     return [*agents.train(config, env_processes=False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('observs', 'actions', 'network'),
     [
@@ -99,6 +100,7 @@ def test_ppo(observs, actions, network):
     assert [score.report.phase for score in scores] == ['train', 'eval']
 
 
+@pytest.mark.slow
 def test_reinforce():
     scores = run(
         'Box',
@@ -111,11 +113,14 @@ def test_reinforce():
     assert np.isfinite(scores).all()
 
 
+EACH = [*zip(OBSERVS, ACTIONS), ('empty part', 'scalar Box')]
+
+
+@pytest.mark.parametrize(('observs', 'actions'), EACH)
 @pytest.mark.parametrize(
-    ('observs', 'actions'),
-    [*zip(OBSERVS, ACTIONS), ('empty part', 'scalar Box')],
+    'kind',
+    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
 )
-@pytest.mark.parametrize('kind', ['feed_forward', 'recurrent'])
 @pytest.mark.usefixtures('eagerly')
 def test_each_without_compiling(observs, actions, kind):
     scores = run(observs, actions, kind, batch_size=8, update_epochs=1)

@@ -8,8 +8,11 @@ import pytest
 from agents.parts import distributions, flat, gradients
 from agents.tools.graph.backend import compiled, keras, tf
 
-KINDS = ['feed_forward', 'recurrent']
-each_kind = pytest.mark.parametrize('network', KINDS)
+each_kind = pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
+recurrent_is_slow = pytest.mark.parametrize(
+    'network',
+    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
+)
 
 
 def define_fisher(head, size):
@@ -87,7 +90,7 @@ def reward_positive(now, action):
     return action[:, 0]
 
 
-@each_kind
+@recurrent_is_slow
 @pytest.mark.usefixtures('eagerly')
 def test_rewarded_actions_become_more_probable(define, play, network):
     algo = define('trpo', network=network, kl_target=0.05)
@@ -102,7 +105,7 @@ def test_rewarded_actions_become_more_probable(define, play, network):
     assert algo.failure() is None
 
 
-@each_kind
+@recurrent_is_slow
 @pytest.mark.usefixtures('eagerly')
 def test_step_is_as_long_as_its_divergence_says(define, play, network):
     # Where the step is short, the models that it is from are nearly exact.

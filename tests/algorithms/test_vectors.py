@@ -153,6 +153,7 @@ def test_rewards_are_limited_but_scores_are_not(eagerly):
     np.testing.assert_array_equal(reward[:, 0], [11, 12, 20, 20, 20])
 
 
+@pytest.mark.slow
 def test_pole_is_balanced_by_a_vector_that_loses_steps():
     config = configs.ppo(
         env='vector:CartPole-v1',

@@ -13,7 +13,7 @@ from agents.tools import spaces
 from agents.tools.graph import random
 from agents.tools.graph.backend import compiled, tf
 
-TRAJECTORIES = 1000
+TRAJECTORIES = 200
 TOLERANCE = 1e-4
 
 

@@ -5,6 +5,7 @@ import re
 
 import nbclient
 import nbformat
+import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 NOTEBOOK = ROOT / 'examples' / 'first_steps.ipynb'
@@ -24,6 +25,7 @@ def text_of(cell):
     return ''.join(parts)
 
 
+@pytest.mark.slow
 def test_notebook_runs_in_a_kernel(nothing_left, tmp_path):
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell(THREADS))

@@ -157,7 +157,10 @@ def eagerly():
 
 
 @pytest.mark.usefixtures('eagerly')
-@pytest.mark.parametrize('env', [stacked, stacked_vector])
+@pytest.mark.parametrize(
+    'env',
+    [stacked, pytest.param(stacked_vector, marks=pytest.mark.slow)],
+)
 def test_learning_is_the_same_to_the_last_bit(tmp_path, env):
     found = []
     for once in (False, True):

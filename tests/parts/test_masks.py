@@ -185,11 +185,19 @@ def config(choices, **changes):
 @pytest.mark.parametrize(
     ('choices', 'changes'),
     [
-        (3, {}),
-        ([2, 3], {'surrogate': 'penalty', 'entropy_bonus': 0.01}),
-        (3, {'network': 'recurrent', 'surrogate': 'penalty'}),
+        pytest.param(3, {}, id='one', marks=pytest.mark.slow),
+        pytest.param(
+            [2, 3],
+            {'surrogate': 'penalty', 'entropy_bonus': 0.01},
+            id='several',
+        ),
+        pytest.param(
+            3,
+            {'network': 'recurrent', 'surrogate': 'penalty'},
+            id='recurrent',
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=['one', 'several', 'recurrent'],
 )
 def test_training_never_does_what_is_forbidden(choices, changes, tmp_path):
     settings = config(choices, **changes)

@@ -352,7 +352,7 @@ def test_stopped_while_it_sends_its_spaces(start):
     class Wide(Scripted):
         observation_space = gym.spaces.Box(-1.0, 1.0, LARGE.shape)
 
-    process = start(Wide, first=2, timeout=2.0)
+    process = start(Wide, first=2, timeout=1.0)
     stop_while_sending(process)
     with pytest.raises(errors.EnvError, match='Environment 2 did not answer'):
         process.observation_space  # noqa: B018
@@ -561,7 +561,16 @@ class Detaching(Scripted):
         wait_for(path)
 
 
-@pytest.mark.parametrize('how', ['close', 'raise', 'exit', 'hang', 'timeout'])
+@pytest.mark.parametrize(
+    'how',
+    [
+        'close',
+        'raise',
+        'exit',
+        'hang',
+        pytest.param('timeout', marks=pytest.mark.slow),
+    ],
+)
 def test_detached_processes_end_with_the_worker(start, tmp_path, how):
     path = tmp_path / 'daemon'
     act = {'raise': raise_plain, 'exit': lambda: sys.exit(3)}.get(how, sleep)

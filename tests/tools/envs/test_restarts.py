@@ -23,8 +23,6 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 FIELDS = 'observ', 'reward', 'terminated', 'truncated', 'next_observ'
 
-FIELDS = 'observ', 'reward', 'terminated', 'truncated', 'next_observ'
-
 
 def spend(restarts, text='Environment 1 raised:\nTraceback\nValueError: no'):
     restarts.spend(errors.EnvError(text))
@@ -106,7 +104,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize('fault', FAULTS)
-@pytest.mark.parametrize('blocking', [False, True])
+@pytest.mark.parametrize(
+    'blocking', [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_step_is_lost_where_a_worker_is_started_anew(
     combine, in_workers, tmp_path, fault, blocking
 ):

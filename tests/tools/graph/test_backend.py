@@ -44,7 +44,9 @@ print(json.dumps(settings))
 
 
 def test_settings_by_default():
-    found = json.loads(run(TELL_SETTINGS).stdout)
+    result = run(TELL_SETTINGS)
+    found = json.loads(result.stdout)
+    assert result.stderr == ''
     assert found['TF_NUM_INTEROP_THREADS'] == '1'
     assert found['KERAS_BACKEND'] == 'tensorflow'
     assert found['XLA_FLAGS'] == '--xla_cpu_prefer_vector_width=512'
@@ -72,7 +74,10 @@ def test_flags_are_added_to_those_of_the_user(monkeypatch):
     assert os.environ['SOME_FLAGS'] == '--mine=1 --both=2 --other=4'
 
 
-@pytest.mark.parametrize('before', ['', 'import IPython.more'])
+@pytest.mark.parametrize(
+    'before',
+    ['', pytest.param('import IPython.more', marks=pytest.mark.slow)],
+)
 def test_packages_that_it_has_no_use_for_are_left_out(tmp_path, before):
     """But for those that have been imported already."""
     for name in ('matplotlib', 'jax', 'IPython'):
@@ -106,11 +111,6 @@ class Game:
 Game()
 """
     assert run(program).stdout == 'closed\nTrue\n'
-
-
-def test_import_prints_nothing():
-    result = run('import agents.tools.graph.backend')
-    assert (result.stdout, result.stderr) == ('', '')
 
 
 def test_import_hides_only_noise(capfd):
@@ -184,8 +184,15 @@ print(visible, foreign.why_not())
 
 @pytest.mark.parametrize(
     'setting, told',
-    [('0', '[] None'), ('1', "['GPU:0'] there is a GPU")],
-    ids=['hidden', 'asked for'],
+    [
+        pytest.param('0', '[] None', id='hidden'),
+        pytest.param(
+            '1',
+            "['GPU:0'] there is a GPU",
+            id='asked for',
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
 def test_gpus_are_left_alone_unless_asked_for(setting, told):
     assert run(WITH_GPU, AGENTS_GPU=setting).stdout == f'{told}\n'

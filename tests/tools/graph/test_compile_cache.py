@@ -209,6 +209,7 @@ FAILING = """
 """
 
 
+@pytest.mark.slow
 def test_training_goes_on_when_the_cache_fails(tmp_path):
     environ = {**os.environ, 'AGENTS_CACHE': str(tmp_path / 'cache')}
     environ.pop('TF_XLA_FLAGS', None)

@@ -17,6 +17,7 @@ import pytest
 from agents.tools import ConfigError, UserError
 from agents.tools.graph.backend import tf
 from agents.tools.runs import checkpoints
+from agents.tools.runs import saver as saver_module
 from agents.tools.runs.checkpoints import MANIFEST, clear_up, verify
 from agents.tools.runs.saver import PAUSE_SECONDS, Saver
 
@@ -682,6 +683,12 @@ def test_leftover_of_a_process_with_the_same_number(tmp_path):
     assert not leftover.exists()
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """Shortens the pauses after which a save is tried again."""
+    monkeypatch.setattr(saver_module, 'PAUSE_SECONDS', 0.01)
+
+
 @contextlib.contextmanager
 def without_rights():
     """The rights of a plain user, as the root user may do anything."""
@@ -695,6 +702,7 @@ def without_rights():
             os.seteuid(0)
 
 
+@pytest.mark.usefixtures('impatient')
 def test_read_only_directory():
     with tempfile.TemporaryDirectory() as parent:
         os.chmod(parent, 0o755)
@@ -716,6 +724,7 @@ def test_read_only_directory():
         assert os.listdir(directory) == [f'{1:012d}']
 
 
+@pytest.mark.usefixtures('impatient')
 def test_directory_that_cannot_be_made(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(UserError, match='cannot be written'):
@@ -733,6 +742,7 @@ def files_of_at_most(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.usefixtures('impatient')
 @pytest.mark.parametrize('name', FILES)
 def test_full_disk(tmp_path, name):
     saver = save(tmp_path, 1)
@@ -826,7 +836,7 @@ print(saved, left)
 
 def test_killed_at_any_moment_of_a_save(tmp_path, nothing_left):
     result = subprocess.run(
-        [sys.executable, '-c', SAVE_UNTIL_KILLED, str(tmp_path), '10'],
+        [sys.executable, '-c', SAVE_UNTIL_KILLED, str(tmp_path), '4'],
         capture_output=True,
         text=True,
         timeout=120,
