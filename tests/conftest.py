@@ -43,11 +43,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope='session')
+def shared(tmp_path_factory, worker_id):
+    """The temporary directory of all processes of the suite."""
+    place = tmp_path_factory.getbasetemp()
+    return place if worker_id == 'master' else place.parent
+
+
 @pytest.fixture(scope='session', autouse=True)
-def own_state(tmp_path_factory):
+def own_state(shared):
     """Keeps the key for signatures out of the directory of the user."""
-    state = str(tmp_path_factory.mktemp('state'))
-    os.environ['XDG_STATE_HOME'] = state
+    os.environ['XDG_STATE_HOME'] = str(shared / 'state')
 
 
 @pytest.fixture
@@ -77,6 +83,10 @@ class Finished(NamedTuple):
 class Program(subprocess.Popen):
     """A running program with pipes to its input and from its output."""
 
+    def __init__(self, *args, **settings):
+        self._seen = set()
+        super().__init__(*args, **settings)
+
     def read_until(self, start: str) -> str:
         """Return the next line of output that starts with a text."""
         for line in self.stdout:
@@ -87,15 +97,17 @@ class Program(subprocess.Popen):
     def below(self) -> list[psutil.Process]:
         """The processes that it has started and those that these have."""
         try:
-            return psutil.Process(self.pid).children(recursive=True)
+            found = psutil.Process(self.pid).children(recursive=True)
         except psutil.NoSuchProcess:
-            return []
+            found = []
+        self._seen.update(found)
+        return found
 
     def finish(self, text: str | None = None, timeout: float = 120) -> Finished:
-        """Wait for its end, after which none of its processes may live."""
-        below = self.below()
+        """Wait for its end, after which no process seen below it may live."""
+        self.below()
         output, problems = self.communicate(text, timeout=timeout)
-        _, alive = psutil.wait_procs(below, timeout=10)
+        _, alive = psutil.wait_procs(self._seen, timeout=10)
         assert not alive
         return Finished(self.returncode, output, problems)
 
@@ -162,18 +174,16 @@ def run_ranks(run_python):
 
 
 @pytest.fixture(scope='session')
-def once(tmp_path_factory, worker_id):
+def once(shared):
     """A function that fills a directory once in all processes of the suite.
 
     For trainings whose results many tests read: `once('debug', train)` calls
     `train(directory)` unless another process has, and returns the directory.
     """
-    place = tmp_path_factory.getbasetemp()
-    place = place if worker_id == 'master' else place.parent
 
     def fill(name, make):
-        directory = place / f'once-{name}'
-        with open(place / f'once-{name}.lock', 'a+') as lock:
+        directory = shared / f'once-{name}'
+        with open(shared / f'once-{name}.lock', 'a+') as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not os.path.getsize(lock.name):
                 shutil.rmtree(directory, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Commands as a user runs them, and one run that several tests look at."""
+"""Runs that several tests look at, each trained once in the whole suite."""
 
+import contextlib
+import json
 import pathlib
-import subprocess
-import sys
 from typing import NamedTuple
 
 import pytest
@@ -11,9 +11,24 @@ import agents
 from agents.scripts import configs, utility
 from agents.tools.graph.backend import tf
 
+# Settings of a training of a moment.
+TINY = {
+    'max_length': 10,
+    'num_agents': 2,
+    'update_every': 5,
+    'steps': 40,
+    'batch_size': 5,
+    'update_epochs': 1,
+    'eval_every': 20,
+    'log_every': 1000,  # So that train and eval take turns.
+    'eval_episodes': 2,
+    'policy_layers': [4],
+    'value_layers': [4],
+}
 
-class Finished(NamedTuple):
-    """What is left of a command."""
+
+class Trained(NamedTuple):
+    """A run and what its command has printed."""
 
     directory: pathlib.Path
     code: int
@@ -21,44 +36,72 @@ class Finished(NamedTuple):
     problems: str
 
 
+@contextlib.contextmanager
+def step_by_step():
+    """Run what would be compiled step by step, which saves compiling it."""
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)
+
+
 @pytest.fixture
 def eagerly():
     """Runs what would be compiled step by step, which saves compiling it."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with step_by_step():
+        yield
 
 
 @pytest.fixture(scope='session')
-def debug_run(tmp_path_factory):
+def train_once(once):
+    """A function that trains eagerly, once in all processes of the suite.
+
+    It returns the directory of the run, which nobody may change.
+    """
+
+    def run(name, config):
+        def train(directory):
+            with step_by_step():
+                agents.train(config, directory, env_processes=False).run()
+
+        return once(name, train)
+
+    return run
+
+
+@pytest.fixture(scope='session')
+def debug_run(once, run_python):
     """The debug config, trained on the command line in an empty directory."""
-    home = tmp_path_factory.mktemp('debug')
-    command = [sys.executable, '-m', 'agents.scripts.train', '--config=debug']
-    result = subprocess.run(
-        [*command, '--timestamp=now'],
-        cwd=home,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not result.returncode, result.stderr
-    directory = home / 'logdir' / 'now-debug'
-    return Finished(directory, result.returncode, result.stdout, result.stderr)
+
+    def train(place):
+        home = place / 'home'
+        home.mkdir()
+        words = '-m', 'agents.scripts.train', '--config=debug'
+        finished = run_python(*words, '--timestamp=now', cwd=home)
+        assert not finished.code, finished.problems
+        (place / 'finished').write_text(json.dumps(finished))
+
+    place = once('debug', train)
+    directory = place / 'home' / 'logdir' / 'now-debug'
+    return Trained(directory, *json.loads((place / 'finished').read_text()))
 
 
 @pytest.fixture(scope='session')
-def native_run(tmp_path_factory):
+def native_run(train_once):
     """A native pendulum, trained for a moment."""
-    directory = tmp_path_factory.mktemp('native')
     config = configs.pendulum_native().copy(
         num_agents=2, steps=64, update_every=16, eval_every=32, batch_size=32,
         max_length=20, update_epochs=1, log_every=32,
     )  # fmt: skip
-    tf.config.run_functions_eagerly(True)
-    for _ in agents.train(config, directory):
-        pass
-    tf.config.run_functions_eagerly(False)
-    return directory
+    return train_once('native', config)
+
+
+@pytest.fixture(scope='session')
+def tiny_run(train_once):
+    """A complete run of the settings of `tiny`."""
+    return train_once('tiny', configs.ppo(**TINY))
 
 
 @pytest.fixture
@@ -66,20 +109,7 @@ def tiny():
     """A function that makes settings for a training of a moment."""
 
     def make(**changes):
-        small = {
-            'max_length': 10,
-            'num_agents': 2,
-            'update_every': 5,
-            'steps': 40,
-            'batch_size': 5,
-            'update_epochs': 1,
-            'eval_every': 20,
-            'log_every': 1000,  # So that train and eval take turns.
-            'eval_episodes': 2,
-            'policy_layers': [4],
-            'value_layers': [4],
-        }
-        return configs.ppo(**{**small, **changes})
+        return configs.ppo(**{**TINY, **changes})
 
     return make
 

@@ -1,5 +1,6 @@
 """Masks that environments tell beside observations, from there to the end."""
 
+import csv
 import functools
 
 import gymnasium as gym
@@ -93,16 +94,19 @@ def config(**changes):
 
 
 @pytest.fixture(scope='module')
-def run(tmp_path_factory):
-    """A run that has learnt with masks, and the score of its evaluation."""
-    directory = tmp_path_factory.mktemp('masked')
-    *_, score = agents.train(config(), directory, env_processes=False)
-    return directory, score
+def run(once):
+    """A run that has learnt with masks."""
+
+    def train(directory):
+        agents.train(config(), directory, env_processes=False).run()
+
+    return once('masked', train)
 
 
 def test_masks_from_info_make_it_learnable(run):
-    _, score = run
-    assert score > 9
+    with open(run / 'progress.csv', newline='') as file:
+        *_, row = csv.DictReader(file)
+    assert row['phase'] == 'eval' and float(row['score']) > 9
 
 
 @pytest.mark.slow
@@ -113,7 +117,7 @@ def test_without_masks_the_policy_fails():
 
 
 def test_loaded_policy_takes_the_mask_of_the_info(run):
-    policy = agents.load(run[0], config())
+    policy = agents.load(run, config())
     env, total = Vault(), 0.0
     observ, info = env.reset(seed=1)
     policy.reset()
@@ -134,8 +138,8 @@ def test_loaded_policy_takes_the_mask_of_the_info(run):
 
 
 def test_loaded_policy_takes_the_masks_of_a_batch(run):
-    alone = agents.load(run[0], config())
-    batch = agents.load(run[0], config(), num_agents=2)
+    alone = agents.load(run, config())
+    batch = agents.load(run, config(), num_agents=2)
     masks = np.int8([[1, 0, 0, 1], [0, 1, 1, 0]]), np.eye(KEYS)[[2, 0]]
     actions = batch(np.array([3, 1]), mask=masks)
     for row, goal in enumerate((3, 1)):
@@ -148,17 +152,17 @@ def test_loaded_policy_takes_the_masks_of_a_batch(run):
 
 def test_policies_of_a_run_with_masks_are_recorded_and_filmed(run, tmp_path):
     played = record.record(
-        run[0], tmp_path / 'demos.npz', 2, config=config(), env_processes=False
+        run, tmp_path / 'demos.npz', 2, config=config(), env_processes=False
     )
     assert min(played.lengths) == LENGTH
     files = visualize.visualize(
-        run[0], tmp_path, config=config(), env_processes=False
+        run, tmp_path, config=config(), env_processes=False
     )
     assert len(files) == 2
     message = 'observations of the run .* Leave action_masks as in its'
     with pytest.raises(errors.ConfigError, match=message):
         record.record(
-            run[0],
+            run,
             tmp_path / 'others.npz',
             config=config(),
             env_processes=False,
@@ -170,14 +174,14 @@ def test_run_with_masks_does_not_go_on_without(run):
     settings = config(action_masks=False)
     message = 'Dict.*, got Discrete.* Leave action_masks as in its training'
     with pytest.raises(errors.ConfigError, match=message):
-        next(agents.train(settings, run[0], env_processes=False))
+        next(agents.train(settings, run, env_processes=False))
 
 
 def test_masks_are_not_blamed_for_other_observations(run):
     settings = config(env='CartPole-v1')
     message = 'Dict.*, got Box.* Leave env and env_kwargs as in its training'
     with pytest.raises(errors.ConfigError, match=message):
-        next(agents.train(settings, run[0], env_processes=False))
+        next(agents.train(settings, run, env_processes=False))
 
 
 @pytest.fixture

@@ -7,28 +7,19 @@ import shutil
 import numpy as np
 import pytest
 
-from agents.scripts import beginning, config_file
+from agents.scripts import beginning, config_file, configs
 from agents.scripts import train as train_command
 from agents.scripts.training import train
 from agents.tools import errors
-from agents.tools.graph.backend import tf
 from tests.scripts.test_training import listener
 
 NORMALIZER = 'policy/normalizer/normalizers/observ'
 
 
 @pytest.fixture(scope='module')
-def source(tmp_path_factory):
+def source(train_once):
     """A run, which others begin from and nobody changes."""
-    from agents.scripts import configs
-
-    directory = tmp_path_factory.mktemp('source')
-    tf.config.run_functions_eagerly(True)
-    try:
-        train(configs.ppo(**SMALL), directory, env_processes=False).run()
-    finally:
-        tf.config.run_functions_eagerly(False)
-    return directory
+    return train_once('source', configs.ppo(**SMALL))
 
 
 SMALL = {
@@ -116,8 +107,6 @@ STATISTICS = 'mean', 'squares', 'count'
 def test_other_algorithms_begin_with_what_they_have_as_well(
     source, begin, checkpoint, changes, lacking
 ):
-    from agents.scripts import configs
-
     changes = dict(changes)
     define = getattr(configs, changes.pop('algorithm', 'ppo'))
     settings = {**SMALL, **changes}

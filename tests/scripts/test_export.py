@@ -17,7 +17,6 @@ import agents
 from agents.exporting import run_policy
 from agents.scripts import export, export_check
 from agents.tools import errors
-from agents.tools.graph.backend import tf
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -68,14 +67,9 @@ def config():
 
 
 @pytest.fixture(scope='module')
-def run(config, tmp_path_factory):
+def run(config, train_once):
     """The directory of a run."""
-    directory = tmp_path_factory.mktemp('run')
-    tf.config.run_functions_eagerly(True)
-    for _ in agents.train(config, directory, env_processes=False):
-        pass
-    tf.config.run_functions_eagerly(False)
-    return directory
+    return train_once('locks', config)
 
 
 @pytest.fixture(autouse=True)

@@ -177,9 +177,8 @@ def test_loading_writes_nothing(run):
 
 
 @pytest.fixture(scope='module')
-def recurrent_run(tmp_path_factory):
+def recurrent_run(train_once):
     """A run with a recurrent network and continuous actions."""
-    directory = tmp_path_factory.mktemp('recurrent')
     config = agents.configs.ppo(
         env='Pendulum-v1',
         network='recurrent',
@@ -196,12 +195,7 @@ def recurrent_run(tmp_path_factory):
         recurrent_units=4,
         init_output_factor=3.0,
     )
-    tf = agents.tools.graph.backend.tf
-    tf.config.run_functions_eagerly(True)
-    for _ in train(config, directory, env_processes=False):
-        pass
-    tf.config.run_functions_eagerly(False)
-    return directory
+    return train_once('recurrent', config)
 
 
 STATES = np.float32([[1, 0, 1], [0, 1, -2], [-1, 0, 0.5]])

@@ -15,7 +15,6 @@ from agents.scripts import (
     visualize,
 )
 from agents.tools import errors
-from agents.tools.graph.backend import tf
 
 SPACES = {
     'Box': gym.spaces.Box(-1, 1, (2,), np.float32),
@@ -60,12 +59,8 @@ def config():
 
 
 @pytest.fixture(scope='module')
-def run(config, tmp_path_factory):
-    directory = tmp_path_factory.mktemp('run')
-    tf.config.run_functions_eagerly(True)
-    agents.train(config, directory, env_processes=False).run()
-    tf.config.run_functions_eagerly(False)
-    return directory
+def run(config, train_once):
+    return train_once('random', config)
 
 
 @pytest.mark.parametrize('command', ['evaluate', 'record', 'export', 'film'])

@@ -8,6 +8,7 @@ import csv
 import gc
 import itertools
 import re
+import shutil
 import signal
 
 import gymnasium as gym
@@ -32,6 +33,12 @@ from agents.tools.graph.backend import tf
 from agents.tools.runs import progress, saver
 
 pytestmark = pytest.mark.usefixtures('eagerly')
+
+
+@pytest.fixture
+def run(tiny_run, tmp_path):
+    """A copy of a complete run of `tiny()`, to be changed."""
+    return shutil.copytree(tiny_run, tmp_path / 'run')
 
 
 def rows(directory):
@@ -89,21 +96,18 @@ def test_nothing_is_left_when_closed_early(nothing_left, tiny, tmp_path):
         pass
 
 
-def test_run_directory(tiny, tmp_path, checkpoint):
-    config = tiny()
-    for _ in train(config, tmp_path, env_processes=False):
-        pass
-    assert {path.name for path in tmp_path.iterdir()} == {
+def test_run_directory(tiny, tiny_run, checkpoint):
+    assert {path.name for path in tiny_run.iterdir()} == {
         'config.yaml', 'spaces.bin', 'checkpoints', 'progress.csv', 'train',
         'eval', 'lock',
     }  # fmt: skip
-    assert config_file.load_config(tmp_path) == config
-    observ_space, action_space = utility.load_spaces(tmp_path)
+    assert config_file.load_config(tiny_run) == tiny()
+    observ_space, action_space = utility.load_spaces(tiny_run)
     assert (observ_space.shape, action_space.n) == ((4,), 2)
-    names = sorted(path.name for path in (tmp_path / 'checkpoints').iterdir())
+    names = sorted(path.name for path in (tiny_run / 'checkpoints').iterdir())
     assert names == ['000000000020', '000000000040']
-    assert checkpoint(tmp_path)['step'] == 2 * 40 + 1
-    assert checkpoint(tmp_path)['algo/collector/rollouts'] == 4
+    assert checkpoint(tiny_run)['step'] == 2 * 40 + 1
+    assert checkpoint(tiny_run)['algo/collector/rollouts'] == 4
 
 
 def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
@@ -137,9 +141,8 @@ def events(directory):
     return found.Reload()
 
 
-def test_no_tag_is_used_by_two_kinds(tiny, tmp_path):
-    train(tiny(), tmp_path, env_processes=False).run()
-    tags = events(tmp_path / 'train').Tags()
+def test_no_tag_is_used_by_two_kinds(tiny_run):
+    tags = events(tiny_run / 'train').Tags()
     scalars, others = {*tags['scalars']}, {*tags['tensors']}
     assert {'train/kl', 'train/entropy', 'train/policy_loss'} <= scalars
     assert {'rollout/score', 'rollout/length', 'eval/length'} <= scalars
@@ -148,7 +151,7 @@ def test_no_tag_is_used_by_two_kinds(tiny, tmp_path):
     assert not scalars & others
     groups = {tag.partition('/')[0] for tag in scalars}
     assert groups == {'rollout', 'train', 'eval', 'time'}
-    assert {*events(tmp_path / 'eval').Tags()['scalars']} == {
+    assert {*events(tiny_run / 'eval').Tags()['scalars']} == {
         'eval/score', 'eval/score_std', 'eval/score_min', 'eval/score_max'
     }  # fmt: skip
 
@@ -185,10 +188,10 @@ def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
 def test_what_is_left_out_changes_no_weight(
     tiny, tmp_path, checkpoint, monkeypatch
 ):
-    final, best, config = [], [], tiny(steps=100)
-    # Of five checkpoints the first two are written, after which the next one
+    final, best, config = [], [], tiny(steps=80)
+    # Of four checkpoints the first two are written, after which the next one
     # would have to wait for a minute, and the one at the end.
-    for share, steps in ((1.0, [20, 40, 60, 80, 100]), (1e-9, [20, 40, 100])):
+    for share, steps in ((1.0, [20, 40, 60, 80]), (1e-9, [20, 40, 80])):
         monkeypatch.setattr('agents.scripts.training.REPORTING_SHARE', share)
         directory = tmp_path / f'{share}'
         for _ in train(config, directory, env_processes=False):
@@ -198,8 +201,8 @@ def test_what_is_left_out_changes_no_weight(
         # And the best, which is the same one whether it was held or not.
         best.append(utility.find_checkpoint(directory, 'best'))
         assert found == sorted({*steps, best[0]})
-        assert len(rows(directory)) == 2 * 5
-        final.append(checkpoint(directory, 100))
+        assert len(rows(directory)) == 2 * 4
+        final.append(checkpoint(directory, 80))
     assert best[0] == best[1]
     assert final[0].keys() == final[1].keys()
     for name in final[0]:
@@ -271,12 +274,10 @@ def test_resumed_run_goes_through_other_episodes(tiny, tmp_path):
     assert float(resumed[1]) != float(first[1])
 
 
-def test_complete_run_stays_as_it_is(tiny, tmp_path):
-    for _ in train(tiny(), tmp_path, env_processes=False):
-        pass
-    before = files(tmp_path)
-    assert not list(train(tiny(), tmp_path, env_processes=False))
-    assert files(tmp_path) == before
+def test_complete_run_stays_as_it_is(tiny, run):
+    before = files(run)
+    assert not list(train(tiny(), run, env_processes=False))
+    assert files(run) == before
 
 
 def test_complete_run_that_was_renamed_is_signed_anew(tiny, tmp_path):
@@ -300,14 +301,10 @@ def test_complete_run_that_was_renamed_is_signed_anew(tiny, tmp_path):
         pytest.param({'eval_episodes': 3}, marks=pytest.mark.slow),
     ],
 )
-def test_resumed_run_goes_on_at_its_step_with_other_phases(
-    tiny, tmp_path, changes
-):
-    for _ in train(tiny(), tmp_path, env_processes=False):
-        pass
+def test_resumed_run_goes_on_at_its_step_with_other_phases(tiny, run, changes):
     console, told = listener()
     config = tiny(steps=80, **changes)
-    reports = [s.report for s in train(config, tmp_path, False, console)]
+    reports = [s.report for s in train(config, run, False, console)]
     assert 'train resumed at step 40; tracing and compiling' in told
     assert [(report.phase, report.step) for report in reports] == [
         (phase, step)
@@ -368,24 +365,20 @@ def test_resumes_with_another_number_of_agents(
     assert f'{line}episodes begin anew' in told
 
 
-def test_counts_on_from_within_a_rollout_of_another_size(
-    tiny, tmp_path, checkpoint
-):
-    for _ in train(tiny(), tmp_path, env_processes=False):
-        pass
+def test_counts_on_from_within_a_rollout_of_another_size(tiny, run, checkpoint):
     # As if killed after that was changed, before there was a checkpoint.
-    text = (tmp_path / 'config.yaml').read_text()
+    text = (run / 'config.yaml').read_text()
     changed = text.replace('num_agents: 2', 'num_agents: 3')
-    (tmp_path / 'config.yaml').write_text(changed)
+    (run / 'config.yaml').write_text(changed)
     console, told = listener()
     config = tiny(num_agents=3, steps=90, eval_every=30)
-    scores = list(train(config, tmp_path, env_processes=False, say=console))
+    scores = list(train(config, run, env_processes=False, say=console))
     assert 'train resumed at step 40; tracing and compiling' in told
     assert [(s.report.phase, s.report.step) for s in scores] == [
         ('train', 70), ('eval', 70), ('train', 100), ('eval', 100)
     ]  # fmt: skip
     # 40 steps are counted as 3 rollouts of 15.
-    assert checkpoint(tmp_path)['algo/collector/rollouts'] == 3 + 4
+    assert checkpoint(run)['algo/collector/rollouts'] == 3 + 4
 
 
 def test_run_that_was_stopped_at_its_last_evaluation_is_completed_once(
@@ -576,29 +569,25 @@ def test_run_that_never_learnt_leaves_no_directory(tiny, tmp_path, method):
     assert not (tmp_path / 'run').exists()
 
 
-def test_resumed_run_whose_environment_breaks_stays_as_it_is(tiny, tmp_path):
-    for _ in train(tiny(), tmp_path, env_processes=False):
-        pass
-    before = files(tmp_path)
+def test_resumed_run_whose_environment_breaks_stays_as_it_is(tiny, run):
+    before = files(run)
     config = tiny(env=Unready, env_kwargs={'method': 'step'}, steps=80)
     with pytest.raises(errors.EnvError, match='It never worked'):
-        next(train(config, tmp_path, env_processes=False))
-    assert files(tmp_path) == before
+        next(train(config, run, env_processes=False))
+    assert files(run) == before
 
 
-def test_run_that_does_not_fit_says_which_setting(tiny, tmp_path):
-    for _ in train(tiny(), tmp_path, env_processes=False):
-        pass
-    before = files(tmp_path)
+def test_run_that_does_not_fit_says_which_setting(tiny, run):
+    before = files(run)
     for changes, message in (
         ({'value_layers': [5]}, r'was trained with value_layers=\[4\].*=\[5\]'),
         ({'env': 'Pendulum-v1'}, 'observations of .* Leave env and env_kwargs'),
     ):
         with pytest.raises(errors.ConfigError, match=message) as info:
-            next(train(tiny(**changes), tmp_path, env_processes=False))
+            next(train(tiny(**changes), run, env_processes=False))
         assert 'algo/' not in str(info.value)
         assert 'policy/' not in str(info.value)
-    assert files(tmp_path) == before
+    assert files(run) == before
 
 
 def test_network_of_the_user_that_has_changed_is_named(tiny, tmp_path):
@@ -641,7 +630,7 @@ def test_training_is_run_to_its_end(tiny, tmp_path):
     again = train(tiny(), tmp_path / 'run', env_processes=False)
     assert again.run() is None
     assert 'ended at its beginning' in repr(again)
-    silent = train(tiny(), env_processes=False)
+    silent = train(tiny(steps=20), env_processes=False)
     assert repr(silent).startswith('<Training that writes nothing, not begun')
     silent.run()
 
@@ -717,11 +706,9 @@ def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(
     assert [report.episodes for report in evaluated] == [2, 2]
 
 
-def test_complete_run_is_told_how_to_go_on(tiny, tmp_path):
-    for _ in train(tiny(), tmp_path, env_processes=False):
-        pass
+def test_complete_run_is_told_how_to_go_on(tiny, run):
     console, told = listener()
-    assert not list(train(tiny(), tmp_path, False, console))
+    assert not list(train(tiny(), run, False, console))
     assert told[-2] == (
         'train complete at step 40; --steps=<more> goes on from there'
     )
