@@ -1,8 +1,6 @@
 """The command that checks an environment, as it is given and as it answers."""
 
 import importlib.util
-import subprocess
-import sys
 import textwrap
 
 import gymnasium as gym
@@ -250,21 +248,16 @@ def test_mistake(capsys, file, arguments, message):
     assert said.err.splitlines()[-1].count('error: ') == 1
 
 
-def test_command_needs_no_tensorflow(file):
+def test_command_needs_no_tensorflow(file, run_python):
     """Run as a user does; it has none to import."""
     program = (
         "import runpy, sys; sys.modules['tensorflow'] = None; sys.argv[1:] = "
         f"['--env={file}:Maze']; "
         "runpy.run_module('agents.scripts.check', run_name='__main__')"
     )
-    result = subprocess.run(
-        [sys.executable, '-c', program],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0 and not result.stderr
-    assert topics(result.stdout)['contract'] == 'nothing wrong'
+    code, output, problems = run_python('-c', program)
+    assert code == 0 and not problems
+    assert topics(output)['contract'] == 'nothing wrong'
 
 
 def test_policy_is_described():

@@ -1,8 +1,5 @@
 """What is refused before anything is started."""
 
-import subprocess
-import sys
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -165,9 +162,10 @@ def test_config_that_lacks_settings_of_its_algorithm_is_refused():
         checks.require_settings(AttrDict(config))
 
 
-@pytest.mark.parametrize(
-    'mistake',
-    [
+def test_mistake_is_refused_without_tensorflow_workers_or_directory(
+    tmp_path, run_python
+):
+    mistakes = [
         '--config=typo',
         '--set=clip_range=-0.2',
         '--set=batch_size=33',
@@ -176,27 +174,19 @@ def test_config_that_lacks_settings_of_its_algorithm_is_refused():
         '--set=surrogate=nope',
         '--set=env=CartPole',
         '--set=env=native:CartPole',
-    ],
-)
-def test_mistake_is_refused_without_tensorflow_workers_or_directory(
-    tmp_path, mistake
-):
+    ]
     code = (
         'import subprocess, sys\n'
         'from agents.scripts.train import main\n'
         'def refuse(*_, **__): raise AssertionError("It starts a process.")\n'
         'subprocess.Popen.__init__ = refuse\n'
-        'assert main(sys.argv[1:]) == 1\n'
+        'for mistake in sys.argv[1:]:\n'
+        '    assert main(["--config=debug", mistake]) == 1, mistake\n'
         'assert "tensorflow" not in sys.modules\n'
     )
-    result = subprocess.run(
-        [sys.executable, '-c', code, '--config=debug', mistake],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (result.returncode, result.stdout) == (0, ''), result.stderr
-    assert result.stderr.startswith('error: ')
-    assert result.stderr.count('\n') == 1
+    code, output, problems = run_python('-c', code, *mistakes, cwd=tmp_path)
+    assert (code, output) == (0, ''), problems
+    lines = problems.splitlines()
+    assert len(lines) == len(mistakes)
+    assert all(line.startswith('error: ') for line in lines), problems
     assert not list(tmp_path.iterdir())

@@ -1,8 +1,5 @@
 """The command `agents`: what it lists, starts and refuses."""
 
-import subprocess
-import sys
-
 import pytest
 
 import agents
@@ -13,16 +10,6 @@ MODULES = {
     for group in command.COMMANDS.values()
     for name, (module, _) in group.items()
 }
-
-
-def run(*arguments, **settings):
-    return subprocess.run(
-        [sys.executable, '-m', 'agents', *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        **settings,
-    )
 
 
 @pytest.fixture
@@ -93,26 +80,21 @@ def test_mistake_names_the_nearest(capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
-def test_help_and_list_of_configs_need_nothing_that_takes_long():
+def test_help_and_list_of_configs_need_nothing_that_takes_long(run_python):
     slow = 'tensorflow', 'keras', 'gymnasium', 'numpy', 'matplotlib', 'rich'
     program = (
         'import sys; from agents.scripts import command; '
         "command.main(['configs']); command.main([]); "
         f'print([name for name in {slow} if name in sys.modules])'
     )
-    result = subprocess.run(
-        [sys.executable, '-c', program],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.stdout.splitlines()[-1] == '[]' and not result.stderr
+    _, output, problems = run_python('-c', program)
+    assert output.splitlines()[-1] == '[]' and not problems
 
 
-def test_module_is_the_command():
-    result = run('configs', 'debgu')
-    assert (result.returncode, result.stdout) == (1, '')
-    assert "no config 'debgu'; did you mean 'debug'?" in result.stderr
+def test_module_is_the_command(run_python):
+    code, output, problems = run_python('-m', 'agents', 'configs', 'debgu')
+    assert (code, output) == (1, '')
+    assert "no config 'debgu'; did you mean 'debug'?" in problems
 
 
 def test_configs_are_listed_by_environment(capsys):

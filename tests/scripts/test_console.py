@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import subprocess
 import sys
 import threading
 import time
@@ -237,7 +236,7 @@ def test_only_terminals_are_shown_what_goes_on(quickly):
     assert stream.getvalue() == ''
 
 
-def test_what_is_shown_needs_a_library_that_lines_do_not():
+def test_what_is_shown_needs_a_library_that_lines_do_not(run_python):
     code = (
         'import sys\n'
         'from agents.scripts import console, train\n'
@@ -245,11 +244,10 @@ def test_what_is_shown_needs_a_library_that_lines_do_not():
         '    terminal.say("plan", "first")\n'
         'print("rich" in sys.modules)\n'
     )
-    output, problems = run(code).communicate()
-    assert (output, problems) == (b'plan       first\nFalse\n', b'')
+    assert run_python('-c', code) == (0, 'plan       first\nFalse\n', '')
 
 
-def test_terminal_that_is_closed_is_no_error():
+def test_terminal_that_is_closed_is_no_error(start_python):
     reader, writer = pty.openpty()
     code = (
         'import sys\n'
@@ -260,16 +258,13 @@ def test_terminal_that_is_closed_is_no_error():
         'terminal.say("plan", "second")\n'
         'console.complain("third")\n'
     )
-    with run(
-        f'import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{code}',
-        stdin=subprocess.PIPE,
-        own_terminal=writer,
-    ) as process:
-        os.close(writer)
-        assert b'first' in os.read(reader, 1000)
-        os.close(reader)
-        process.stdin.close()
-        assert process.wait(10) == 0
+    ignore = 'import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n'
+    process = start_python('-c', ignore + code, stdout=writer, stderr=writer)
+    os.close(writer)
+    assert b'first' in os.read(reader, 1000)
+    os.close(reader)
+    process.stdin.close()
+    assert process.wait(10) == 0
 
 
 def test_silent_console_prints_nothing(capfd):
@@ -303,16 +298,7 @@ def test_process_start_is_when_the_process_started():
     )
 
 
-def run(code, own_terminal=subprocess.PIPE, **settings):
-    return subprocess.Popen(
-        [sys.executable, '-c', code],
-        stdout=own_terminal,
-        stderr=own_terminal,
-        **settings,
-    )
-
-
-def test_output_whose_reader_is_gone_is_no_error():
+def test_output_whose_reader_is_gone_is_no_error(start_python):
     code = (
         'import sys\n'
         'from agents.scripts import console\n'
@@ -321,22 +307,22 @@ def test_output_whose_reader_is_gone_is_no_error():
         'sys.stdin.read()\n'
         'for _ in range(3): terminal.say("plan", "second")\n'
     )
-    process = run(code, stdin=subprocess.PIPE)
-    assert process.stdout.readline() == b'plan       first\n'
+    process = start_python('-c', code)
+    assert process.stdout.readline() == 'plan       first\n'
     process.stdout.close()
     process.stdin.close()
-    assert process.stderr.read() == b''
+    assert process.stderr.read() == ''
     assert process.wait() == 0
 
 
-def test_terminal_without_our_signs_shows_others():
+def test_terminal_without_our_signs_shows_others(run_python):
     code = (
         'from agents.scripts import console\n'
         'console.on_terminal().say("plan", "4 × 50 → 200")\n'
     )
     environ = {**os.environ, 'PYTHONIOENCODING': 'ascii'}
-    output, problems = run(code, env=environ).communicate()
-    assert (output, problems) == (b'plan       4 ? 50 ? 200\n', b'')
+    said = run_python('-c', code, env=environ)
+    assert said == (0, 'plan       4 ? 50 ? 200\n', '')
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import importlib.metadata
 import itertools
 import re
 import resource
-import subprocess
 import sys
 import warnings
 
@@ -583,20 +582,15 @@ def test_body_that_stays_has_the_camera_of_gymnasium(start, name):
     np.testing.assert_array_equal(*frames)
 
 
-def test_atari_says_nothing():
+def test_atari_says_nothing(run_python):
     pytest.importorskip('ale_py')
     program = (
         'from agents.scripts import configs, env_setup\n'
         "config = configs.ppo(env='ale_py:ALE/Pong-v5')\n"
         'env_setup.constructor(config)().reset()'
     )
-    result = subprocess.run(
-        [sys.executable, '-c', program],
-        stderr=subprocess.PIPE,
-        check=True,
-        text=True,
-    )
-    assert result.stderr == ''
+    code, _, problems = run_python('-c', program)
+    assert (code, problems) == (0, '')
 
 
 @pytest.mark.parametrize(

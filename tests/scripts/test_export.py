@@ -5,8 +5,6 @@ import json
 import pathlib
 import resource
 import socket
-import subprocess
-import sys
 import time
 
 import gymnasium as gym
@@ -146,34 +144,28 @@ def test_command_tells_what_it_did(run, tmp_path, monkeypatch, capfd):
     assert len(problems.splitlines()) == 1
 
 
-def test_served_over_http(run, tmp_path):
+def test_served_over_http(run, tmp_path, start_python):
     agents.export(run, tmp_path / 'policy.npz', check=False)
     policy = run_policy.Policy(tmp_path / 'policy.npz')
     with socket.socket() as free:
         free.bind(('localhost', 0))
         port = free.getsockname()[1]
-    command = [sys.executable, ROOT / 'examples' / 'serve.py', 'policy.npz']
-    server = subprocess.Popen(
-        [*command, str(port)], cwd=tmp_path, stderr=subprocess.DEVNULL
+    serve = ROOT / 'examples' / 'serve.py'
+    start_python(serve, 'policy.npz', port, cwd=tmp_path)
+    wait_for(port)
+    state = None
+    for observ in (2, 5, 3):
+        asked = {'observ': observ, 'mask': [1] * 7, 'state': state}
+        status, answer = post(port, asked)
+        assert status == 200
+        assert answer['action'] == policy(observ, asked['mask']).tolist()
+        state = answer['state']
+    assert np.any(state)
+    status, answer = post(port, {'observ': 1, 'mask': [1] * 7})
+    assert (status, answer['error']) == (
+        400,
+        'ValueError: [[1]] is not within the space.',
     )
-    try:
-        wait_for(port)
-        state = None
-        for observ in (2, 5, 3):
-            asked = {'observ': observ, 'mask': [1] * 7, 'state': state}
-            status, answer = post(port, asked)
-            assert status == 200
-            assert answer['action'] == policy(observ, asked['mask']).tolist()
-            state = answer['state']
-        assert np.any(state)
-        status, answer = post(port, {'observ': 1, 'mask': [1] * 7})
-        assert (status, answer['error']) == (
-            400,
-            'ValueError: [[1]] is not within the space.',
-        )
-    finally:
-        server.kill()
-        server.wait()
 
 
 def wait_for(port):

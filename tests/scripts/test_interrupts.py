@@ -4,11 +4,10 @@ import gc
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import threading
 import time
 
+import psutil
 import pytest
 
 from agents.scripts import interrupts
@@ -39,27 +38,20 @@ sys.exit(signals.signal)
 
 
 @pytest.fixture
-def start():
+def start(start_python):
     """A function that starts the program, which is ready then."""
-    started = []
 
     def run(*arguments, code=PROGRAM, before=()):
-        process = subprocess.Popen(
-            [*before, sys.executable, '-c', code, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        assert process.stdout.readline() == 'ready\n'
-        time.sleep(0.5)  # Until it is where it stays.
-        return process
+        program = start_python('-c', code, *arguments, before=before)
+        program.read_until('ready')
+        # Until it is where it stays.
+        process = psutil.Process(program.pid)
+        while process.status() != psutil.STATUS_SLEEPING:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        return program
 
-    yield run
-    for process in started:
-        with process:  # Which closes its pipes.
-            process.kill()
+    return run
 
 
 class Heard(World):
@@ -118,11 +110,8 @@ def test_signal_is_told_unless_that_is_not_wanted(capfd, monkeypatch, quiet):
 def test_first_signal_calls_and_goes_on(start, number):
     process = start()
     process.send_signal(number)
-    for line in process.stdout:
-        if line == 'heard\n':
-            break
-    output, problems = process.communicate('', timeout=30)
-    assert (process.returncode, output, problems) == (number, '', '')
+    process.read_until('heard')
+    assert process.finish() == (number, '', '')
 
 
 def test_what_is_going_to_be_done_is_said(start):
@@ -137,8 +126,7 @@ def test_what_is_going_to_be_done_is_said(start):
 def test_second_signal_exits_at_once(start, number):
     process = start('deaf')
     process.send_signal(signal.SIGINT)
-    while 'saving' not in process.stdout.readline():
-        assert process.poll() is None
+    process.read_until('SIGINT: saving')
     process.send_signal(number)
     assert process.wait(10) == 128 + number
     assert process.stderr.read() == ' Ended at once.\n'
@@ -160,18 +148,16 @@ def test_second_signal_leaves_no_process_that_is_stopped(start):
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
-    _, problems = process.communicate(timeout=20)
-    assert problems == ' Ended at once.\n'
-    assert process.returncode == 143
+    code, _, problems = process.finish(timeout=20)
+    assert (code, problems) == (143, ' Ended at once.\n')
 
 
 def test_what_cannot_be_interrupted_is_said(start):
     process = start('deaf')
     process.send_signal(signal.SIGINT)
-    time.sleep(2)  # Of which one is its patience.
-    process.kill()
-    output = process.stdout.read()
-    assert output.endswith('\n           finishing the update first\n')
+    process.read_until('SIGINT: saving')
+    line = process.stdout.readline()  # After a second of patience.
+    assert line == '           finishing the update first\n'
 
 
 def test_signal_is_heard_although_nobody_reads(start):
@@ -210,9 +196,7 @@ def test_signal_that_nohup_ignores_stays_ignored(start):
     process = start(before=['env', '--ignore-signal=HUP'])
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGINT)
-    while 'saving' not in (line := process.stdout.readline()):
-        assert process.poll() is None
-    assert line.startswith('SIGINT')
+    assert process.read_until('SIG').startswith('SIGINT: saving')
 
 
 # As a command does while it imports.
@@ -231,8 +215,8 @@ def test_ctrl_c_before_all_is_imported_leaves_no_traceback(start):
     before = ['env', '--default-signal=INT']
     process = start(code=IMPORTING, before=before)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=10) == ('', '')
-    assert process.returncode == -signal.SIGINT  # Of which shells make 130.
+    # Of which shells make 130.
+    assert process.finish(timeout=10) == (-signal.SIGINT, '', '')
 
 
 def interrupt():
@@ -347,8 +331,8 @@ def test_process_that_something_keeps_is_ended(start):
             raise SystemExit(interrupts.limit_exit(3))
         """.replace('\n            ', '\n')
     )
-    _, problems = process.communicate(timeout=30)
-    assert process.returncode == 3
+    code, _, problems = process.finish(timeout=30)
+    assert code == 3
     assert problems.startswith('All is done, but threads, processes or')
 
 

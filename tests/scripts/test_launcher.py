@@ -4,7 +4,6 @@ import functools
 import io
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -109,20 +108,15 @@ os.write(1, b'told\\n' if ended else b'left alone\\n')
     [([], 'told'), (['env', '--ignore-signal=HUP'], 'left alone')],
 )
 def test_terminal_that_is_closed_is_told_unless_ignored(
-    tmp_path, before, expected
+    tmp_path, before, expected, start_python
 ):
     (tmp_path / 'waits.py').write_text(MODULE)
     code = "from agents.scripts import launcher; launcher.run(2, 'waits', [])"
-    with subprocess.Popen(
-        [*before, sys.executable, '-c', code],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout.readline() == 'here\n'
-        assert process.stdout.readline() == 'here\n'
-        process.send_signal(signal.SIGHUP)
-        assert process.stdout.read().splitlines() == [expected] * 2
+    program = start_python('-c', code, before=before, cwd=tmp_path)
+    for _ in range(2):
+        program.read_until('here')
+    program.send_signal(signal.SIGHUP)
+    assert program.finish().output.splitlines() == [expected] * 2
 
 
 # A launcher that loses the first signal, and whose rank is killed then.
@@ -177,40 +171,39 @@ def test_ranks_are_told_how_wide_the_terminal_is(monkeypatch):
     assert launcher._describe_terminal() == '123'
 
 
-def test_modules_of_the_working_directory_are_not_imported(tmp_path):
+def test_modules_of_the_working_directory_are_not_imported(
+    tmp_path, run_python
+):
     """As where the command is not started by -m."""
     (tmp_path / 'numpy.py').write_text('raise SystemExit("not this one")')
-    arguments = ['--config=debug', '--settings']
-    result = subprocess.run(
-        [*launcher.command_of('agents.scripts.train'), *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert (result.returncode, result.stderr) == (0, '')
-    assert 'CartPole-v1' in result.stdout
+    _, *words = launcher.command_of('agents.scripts.train')
+    words += ['--config=debug', '--settings']
+    code, output, problems = run_python(*words, cwd=tmp_path)
+    assert (code, problems) == (0, '')
+    assert 'CartPole-v1' in output
 
 
 @pytest.mark.parametrize('contents', [None, 'raise SystemExit("another")'])
 def test_something_else_on_the_path_is_not_this_package(
-    tmp_path, monkeypatch, contents
+    tmp_path, monkeypatch, contents, run_python
 ):
     """As a directory that it was cloned to, beside the user's own files."""
     (tmp_path / 'agents').mkdir()
     if contents:
         (tmp_path / 'agents' / '__init__.py').write_text(contents)
     monkeypatch.syspath_prepend(str(tmp_path))
-    command = launcher.command_of('agents.scripts.config_list')
-    output = subprocess.check_output([*command, 'debug'], text=True)
-    assert 'CartPole-v1' in output
+    _, *words = launcher.command_of('agents.scripts.config_list')
+    assert 'CartPole-v1' in run_python(*words, 'debug').output
     env = ExternalProcess([functools.partial(gym.make, 'CartPole-v1')])
     env.close()
 
 
-def test_command_is_called_by_the_name_of_its_module(tmp_path, monkeypatch):
+def test_command_is_called_by_the_name_of_its_module(
+    tmp_path, monkeypatch, run_python
+):
     monkeypatch.setattr(sys, 'path', [str(tmp_path), *sys.path])
     code = 'import sys; print(__name__, *sys.argv)'
     (tmp_path / 'said.py').write_text(code)
-    command = [*launcher.command_of('said'), 'a', '--b']
-    output = subprocess.check_output(command, text=True)
+    _, *words = launcher.command_of('said')
+    output = run_python(*words, 'a', '--b').output
     assert output == f'__main__ {tmp_path / "said.py"} a --b\n'

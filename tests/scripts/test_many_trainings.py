@@ -3,8 +3,6 @@
 import gc
 import json
 import os
-import subprocess
-import sys
 import threading
 
 import gymnasium as gym
@@ -72,14 +70,10 @@ class Brittle(gym.Wrapper):
     not os.path.exists('/proc/self/statm'), reason='There is no /proc.'
 )
 @pytest.mark.parametrize('env', ['CartPole-v1', 'native:CartPole-v1'])
-def test_three_trainings_take_as_much_as_two(env):
-    result = subprocess.run(
-        [sys.executable, '-c', TRAIN, env],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    first, second, last = map(json.loads, result.stdout.splitlines())
+def test_three_trainings_take_as_much_as_two(env, run_python):
+    code, output, problems = run_python('-c', TRAIN, env)
+    assert code == 0, problems
+    first, second, last = map(json.loads, output.splitlines())
     assert last['objects'] == {}
     assert last['descriptors'] == first['descriptors']
     assert last['memory'] < 1.04 * second['memory']

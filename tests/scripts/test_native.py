@@ -3,9 +3,6 @@
 import itertools
 import os
 import pathlib
-import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -52,12 +49,14 @@ def assert_same(first, second):
 
 
 @pytest.fixture(scope='module')
-def whole(tmp_path_factory):
+def whole(once):
     """The last checkpoint of a run that was not interrupted."""
-    logdir = tmp_path_factory.mktemp('whole')
-    scores = list(train(config(), logdir))
-    assert [score.report.phase for score in scores] == ['train', 'eval'] * 4
-    return last_checkpoint(logdir)
+
+    def fill(directory):
+        scores = list(train(config(), directory))
+        assert [score.report.phase for score in scores] == ['train', 'eval'] * 4
+
+    return last_checkpoint(once('whole', fill))
 
 
 def test_half_a_run_and_the_other_half_are_the_whole(whole, tmp_path):
@@ -123,7 +122,9 @@ def test_halves_of_other_algorithms_are_the_whole(algorithm, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_goes_on_bit_for_bit(whole, tmp_path):
+def test_killed_at_any_moment_it_goes_on_bit_for_bit(
+    whole, tmp_path, start_python
+):
     logdir = tmp_path / 't-kill_me'
     file = tmp_path / 'configs.py'
     file.write_text(
@@ -131,19 +132,17 @@ def test_killed_at_any_moment_it_goes_on_bit_for_bit(whole, tmp_path):
         'def kill_me():\n'
         f'    return configs.cartpole_native().copy(**{changes()!r})\n'
     )
-    command = [sys.executable, '-m', 'agents.scripts.train']
-    command += ['--config', f'{file}:kill_me', '--logdir', str(tmp_path)]
-    command += ['--timestamp', 't']
+    command = ['-m', 'agents.scripts.train', f'--config={file}:kill_me']
+    command += [f'--logdir={tmp_path}', '--timestamp=t']
     random = np.random.RandomState(0)
     for _ in range(2):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        for line in process.stdout:
-            if 'eval' in line and 'step' in line:
-                break
+        training = start_python(*command)
+        training.read_until('train      step')
         time.sleep(random.uniform(0, 0.05))
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    subprocess.run(command, check=True, capture_output=True)
+        training.kill()
+        training.wait()
+    finished = start_python(*command).finish()
+    assert not finished.code, finished.problems
     assert_same(last_checkpoint(logdir), whole)
 
 
@@ -216,33 +215,21 @@ def test_native_run_is_traced_once_and_learns(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_damaged_cache_is_cleared_and_gone_on_without(tmp_path):
+def test_a_damaged_cache_is_cleared_and_gone_on_without(tmp_path, run_python):
     environ = {**os.environ, 'AGENTS_CACHE': str(tmp_path / 'cache')}
-    command = [sys.executable, '-m', 'agents.scripts.train']
-    command += ['--config', 'cartpole_native', '--logdir', str(tmp_path)]
-    for setting in (
-        'steps=256',
-        'eval_every=256',
-        'max_length=20',
-        'policy_layers=[4]',
-        'value_layers=[4]',
-    ):
-        command += ['--set', setting]
-
-    def run():
-        return subprocess.run(
-            command, env=environ, capture_output=True, text=True, check=False
-        )
-
-    assert run().returncode == 0
+    command = ['-m', 'agents.scripts.train', '--config=cartpole_native']
+    command += [f'--logdir={tmp_path}', '--set=steps=256']
+    command += ['--set=eval_every=256', '--set=max_length=20']
+    command += ['--set=policy_layers=[4]', '--set=value_layers=[4]']
+    assert run_python(*command, env=environ).code == 0
     programs = list((tmp_path / 'cache').glob('*/*'))
     assert programs
     for program, contents in zip(programs, itertools.cycle([b'', b'x' * 99])):
         program.write_bytes(contents)
-    result = run()
-    assert result.returncode == 0
-    assert result.stderr.count('cache:') == 1
-    assert 'is no longer used' in result.stderr
+    code, _, problems = run_python(*command, env=environ)
+    assert code == 0
+    assert problems.count('cache:') == 1
+    assert 'is no longer used' in problems
     # The next run finds none of them.
     assert not any(program.exists() for program in programs)
 

@@ -1,14 +1,13 @@
 """Several ranks on the command line: what is printed, saved, and lost."""
 
+import json
 import pathlib
+import shutil
 import signal
-import subprocess
 import sys
 import time
-from typing import NamedTuple
 
 import numpy as np
-import psutil
 import pytest
 
 from agents.scripts import utility
@@ -16,7 +15,7 @@ from agents.tools.runs import progress
 
 # Trains in some seconds once it is compiled. Episodes differ in length.
 SETTINGS = {
-    'steps': 300_000,
+    'steps': 150_000,
     'eval_every': 30_000,
     'rank_timeout': 60,
     'eval_episodes': 20,
@@ -58,103 +57,92 @@ def broken(*arguments):
 
 def buggy():
     return configs.pendulum().copy(network=broken)
+
+def eager():
+    import tensorflow
+    tensorflow.config.run_functions_eagerly(True)
+    return configs.debug().copy(update_epochs=1)
 """
 
 
-class Ended(NamedTuple):
-    code: int
-    output: str
-    problems: str
+def words(config, ranks, name, settings):
+    """The command line of a training on some ranks."""
+    sets = [f'--set={key}={value}' for key, value in settings.items()]
+    command = ['-m', 'agents.scripts.train', f'--config={config}', *sets]
+    return [*command, f'--nprocs={ranks}', f'--timestamp={name}']
 
 
-class Command:
-    """A training on several ranks that is under way."""
-
-    def __init__(self, home, config, ranks, name, settings):
-        changes = [f'{key}={value}' for key, value in settings.items()]
-        sets = [word for change in changes for word in ('--set', change)]
-        command = [sys.executable, '-m', 'agents.scripts.train']
-        command += [f'--config={config}', f'--nprocs={ranks}', *sets]
-        self.directory = home / 'logdir' / f'{name}-{config.split(":")[-1]}'
-        self._process = subprocess.Popen(
-            [*command, f'--timestamp={name}'],
-            cwd=home,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def await_checkpoint(self):
-        """Wait until there is one, and some steps after."""
-        deadline = time.monotonic() + 120
-        while not utility.last_checkpoint(self.directory):
-            assert self._process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        time.sleep(0.3)
-
-    def ranks(self):
-        """The processes of the ranks, in the order of their start."""
-        below = psutil.Process(self._process.pid).children(recursive=True)
-        found = [
-            each
-            for each in below
-            if any('agents.scripts.train' in part for part in each.cmdline())
-            and 'mpiexec' not in each.cmdline()[0]
-        ]
-        return sorted(found, key=lambda each: each.pid)
-
-    def send(self, number):
-        self._process.send_signal(number)
-
-    def end(self):
-        """Wait for the end, after which there is nothing left."""
-        everything = psutil.Process(self._process.pid).children(recursive=True)
-        output, problems = self._process.communicate(timeout=120)
-        _, alive = psutil.wait_procs(everything, timeout=10)
-        assert not alive
-        return Ended(self._process.returncode, output, problems)
+def ranks_of(program):
+    """The processes of the ranks, in the order of their start."""
+    found = [
+        each
+        for each in program.below()
+        if any('agents.scripts.train' in part for part in each.cmdline())
+        and 'mpiexec' not in each.cmdline()[0]
+    ]
+    return sorted(found, key=lambda each: each.pid)
 
 
-@pytest.fixture(scope='module')
-def home(tmp_path_factory, no_memory_left_by_file):
-    home = tmp_path_factory.mktemp('ranks')
-    (home / 'mine.py').write_text(CONFIGS)
-    return home
+def await_checkpoint(program, directory):
+    """Wait until there is one, and some steps after."""
+    deadline = time.monotonic() + 120
+    while not utility.last_checkpoint(directory):
+        assert program.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.3)
+    program.below()  # Its end is that of these, too.
 
 
-@pytest.fixture(scope='module')
-def start(home):
-    """A function that starts a training on some ranks."""
+@pytest.fixture
+def home(tmp_path, no_memory_left_by_file):
+    """The directory of commands, with configs of its own."""
+    (tmp_path / 'mine.py').write_text(CONFIGS)
+    return tmp_path
+
+
+@pytest.fixture
+def start(home, start_python):
+    """A function that starts a training on some ranks.
+
+    It returns the program and the directory of the run.
+    """
 
     def run(name, ranks=2, config='cartpole_native', **settings):
-        return Command(home, config, ranks, name, {**SETTINGS, **settings})
+        settings = {**SETTINGS, **settings}
+        program = start_python(*words(config, ranks, name, settings), cwd=home)
+        return program, home / 'logdir' / f'{name}-{config.split(":")[-1]}'
 
     return run
 
 
 @pytest.fixture(scope='module')
-def whole(start):
-    """A run of two ranks that nothing disturbs."""
-    command = start('whole')
-    return command.directory, command.end()
+def whole(once, run_python, no_memory_left_by_file):
+    """How a run of two ranks ends that nothing disturbs, and its directory."""
+
+    def train(home):
+        command = words('cartpole_native', 2, 'whole', SETTINGS)
+        finished = run_python(*command, cwd=home)
+        (home / 'finished').write_text(json.dumps(finished))
+
+    home = once('ranks', train)
+    finished = json.loads((home / 'finished').read_text())
+    return finished, home / 'logdir' / 'whole-cartpole_native'
 
 
-@pytest.fixture(scope='module')
-def killed(start):
-    """One of whose ranks one is killed."""
-    command = start('killed')
-    command.await_checkpoint()
-    command.ranks()[1].send_signal(signal.SIGKILL)
-    return command.directory, command.end()
+@pytest.fixture
+def copied(whole, home):
+    """A copy of the whole run, to be changed."""
+    _, directory = whole
+    return shutil.copytree(directory, home / 'logdir' / directory.name)
 
 
 def test_first_rank_alone_prints_and_writes(whole):
-    directory, ended = whole
-    assert (ended.code, ended.problems) == (0, '')
-    lines = ended.output.splitlines()
+    (code, output, problems), directory = whole
+    assert (code, problems) == (0, '')
+    lines = output.splitlines()
     assert [line.split()[0] for line in lines].count('plan') == 1
-    assert '2 ranks × 4 agents × 128 steps' in ended.output
+    assert '2 ranks × 4 agents × 128 steps' in output
     assert lines[-1].startswith('done')
     rows = list(progress.read(directory))
     evaluations = [row for row in rows if row.phase == 'eval']
@@ -167,35 +155,39 @@ def test_first_rank_alone_prints_and_writes(whole):
 
 
 def test_rank_that_is_killed_ends_all_and_nothing_is_lost(
-    whole, killed, start, checkpoint
+    whole, start, checkpoint
 ):
-    directory, ended = killed
-    assert ended.code == 137
-    assert 'A rank was killed: Killed (signal 9).' in ended.problems
-    assert 'Traceback' not in ended.problems
-    again = start('killed').end()
-    assert (again.code, again.problems) == (0, '')
-    assert 'resumed at step' in again.output
-    expected, found = checkpoint(whole[0]), checkpoint(directory)
+    program, directory = start('killed')
+    await_checkpoint(program, directory)
+    ranks_of(program)[1].kill()
+    code, _, problems = program.finish()
+    assert code == 137
+    assert 'A rank was killed: Killed (signal 9).' in problems
+    assert 'Traceback' not in problems
+    program, _ = start('killed')
+    code, output, problems = program.finish()
+    assert (code, problems) == (0, '')
+    assert 'resumed at step' in output
+    expected, found = checkpoint(whole[1]), checkpoint(directory)
     assert expected.keys() == found.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(value, found[name], name)
 
 
 @pytest.mark.slow
-def test_another_number_of_ranks_goes_on(killed, start):
-    directory, _ = killed
-    for ranks, steps, agents in ((1, 310_000, 8), (2, 330_000, 16)):
-        step = utility.last_checkpoint(directory)
+def test_another_number_of_ranks_goes_on(copied, start):
+    for ranks, steps, agents in ((1, 160_000, 8), (2, 180_000, 16)):
+        step = utility.last_checkpoint(copied)
         settings = {
             'steps': steps,
             'eval_every': 10_000,
             'num_agents': agents,
         }
-        ended = start('killed', ranks, **settings).end()
-        assert ended.code == 0, ended.problems
-        assert f'resumed at step {step:,}' in ended.output
-        evaluations = [r for r in progress.read(directory) if r.phase == 'eval']
+        program, _ = start('whole', ranks, **settings)
+        code, output, problems = program.finish()
+        assert code == 0, problems
+        assert f'resumed at step {step:,}' in output
+        evaluations = [r for r in progress.read(copied) if r.phase == 'eval']
         assert evaluations[-1].step >= steps
         assert evaluations[-1].cells['episodes'] == '20'
         assert evaluations[-1].score > 100
@@ -205,26 +197,28 @@ def test_another_number_of_ranks_goes_on(killed, start):
 @pytest.mark.parametrize('number', [0, 1])
 def test_rank_that_is_stopped_is_waited_for_in_vain(start, number):
     # More than one has to wait for the other where much else is compiled.
-    command = start(f'stopped{number}', rank_timeout=6, steps=50_000_000)
-    command.await_checkpoint()
-    command.ranks()[number].send_signal(signal.SIGSTOP)
-    ended = command.end()
-    assert ended.code == 1
+    program, directory = start('stopped', rank_timeout=6, steps=50_000_000)
+    await_checkpoint(program, directory)
+    ranks_of(program)[number].suspend()
+    code, _, problems = program.finish()
+    assert code == 1
     other = 1 - number
-    assert f'Rank {other} has waited for the others for 6 s' in ended.problems
-    assert ended.problems.count('error') == 1
+    assert f'Rank {other} has waited for the others for 6 s' in problems
+    assert problems.count('error') == 1
 
 
 def test_signal_saves_once(start):
-    command = start('gather', steps=50_000_000, distribute='gather')
-    command.await_checkpoint()
-    before = utility.last_checkpoint(command.directory)
-    command.send(signal.SIGINT)
-    ended = command.end()
-    assert (ended.code, ended.problems) == (130, '')
-    assert ended.output.count('saving') == 1
-    assert ended.output.count('is saved') == 1
-    assert utility.last_checkpoint(command.directory) >= before
+    program, directory = start(
+        'signal', config='mine.py:eager', eval_every=200, distribute='gather'
+    )
+    await_checkpoint(program, directory)
+    before = utility.last_checkpoint(directory)
+    program.send_signal(signal.SIGINT)
+    code, output, problems = program.finish()
+    assert (code, problems) == (130, '')
+    assert output.count('saving') == 1
+    assert output.count('is saved') == 1
+    assert utility.last_checkpoint(directory) >= before
 
 
 @pytest.mark.parametrize(
@@ -232,22 +226,23 @@ def test_signal_saves_once(start):
     [
         ('torn', 'Rank 1 has learning_rate=0.001, where the first has 0.0001'),
         pytest.param(
+            'buggy', "KeyError: 'a bug in a network'", marks=pytest.mark.slow
+        ),
+        pytest.param(
             'breaking',
             'Environment 8 raised an error in step',
             marks=pytest.mark.slow,
         ),
-        ('buggy', "KeyError: 'a bug in a network'"),
     ],
 )
-def test_what_is_wrong_with_one_rank_ends_all(start, home, config, message):
-    command = start(config, config=f'mine.py:{config}')
-    ended = command.end()
-    assert ended.code == 1
-    assert message in ended.problems
-    assert ended.problems.count(message) == 1
-    assert 'BAD TERMINATION' not in ended.output + ended.problems
+def test_what_is_wrong_with_one_rank_ends_all(start, config, message):
+    program, directory = start(config, config=f'mine.py:{config}')
+    code, output, problems = program.finish()
+    assert code == 1
+    assert problems.count(message) == 1
+    assert 'BAD TERMINATION' not in output + problems
     if config != 'breaking':
-        assert not command.directory.exists()
+        assert not directory.exists()
 
 
 # What each rank finds, and an error that only one of them has.
@@ -269,21 +264,16 @@ world.connect().share(None)
 
 
 @pytest.mark.slow
-def test_from_python_all_ranks_have_all_scores_and_errors_end_all(tmp_path):
-    mpiexec = str(pathlib.Path(sys.executable).with_name('mpiexec'))
-    ended = subprocess.run(
-        [mpiexec, '-n', '2', sys.executable, '-c', FROM_PYTHON],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-    )
+def test_from_python_all_ranks_have_all_scores_and_errors_end_all(
+    tmp_path, run_python
+):
+    ended = run_python('-c', FROM_PYTHON, ranks=2, cwd=tmp_path)
     first, second = [(tmp_path / str(rank)).read_text() for rank in range(2)]
     assert first == second
     assert len(first.split(',')) == 4
     assert (tmp_path / 'run' / 'progress.csv').exists()
-    assert ended.returncode == 1
-    assert ended.stderr.count('ValueError: a mistake in a script') == 1
+    assert ended.code == 1
+    assert ended.problems.count('ValueError: a mistake in a script') == 1
 
 
 # What TensorFlow's destructors do under threads that still run.
@@ -301,39 +291,24 @@ ranks.gather(None)  # Waits for the other one.
 """
 
 
-def test_rank_that_fails_runs_no_exit_handlers():
-    mpiexec = str(pathlib.Path(sys.executable).with_name('mpiexec'))
-    ended = subprocess.run(
-        [mpiexec, '-n', '2', sys.executable, '-c', CRASHING],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert (ended.returncode, ended.stderr) == (3, 'error: It failed.\n')
+def test_rank_that_fails_runs_no_exit_handlers(run_python):
+    ended = run_python('-c', CRASHING, ranks=2)
+    assert (ended.code, ended.problems) == (3, 'error: It failed.\n')
 
 
-def test_different_checkpoints_are_refused(whole, home):
-    directory, _ = whole
+def test_different_checkpoints_are_refused(copied, home, run_python):
     other = home / 'other'
-    checkpoints = other / directory.name / 'checkpoints' / '000000999999'
+    checkpoints = other / copied.name / 'checkpoints' / '000000999999'
     checkpoints.mkdir(parents=True)
     (checkpoints / 'manifest.json').write_text('{}')
-    command = [sys.executable, '-m', 'agents.scripts.train']
-    command += ['--config=cartpole_native', '--timestamp=whole', '--logdir']
-    first, second = [
-        [*command, str(x.parent)]
-        for x in (directory, checkpoints.parent.parent)
-    ]
-    mpiexec = str(pathlib.Path(sys.executable).with_name('mpiexec'))
-    ended = subprocess.run(
-        [mpiexec, '-n', '1', *first, ':', '-n', '1', *second],
-        capture_output=True,
-        text=True,
-        cwd=home,
-    )
-    assert ended.returncode == 1
-    assert 'Rank 1 finds the checkpoint 999999' in ended.stderr
-    assert ended.stderr.count('error') == 1
+    command = ['-m', 'agents.scripts.train', '--config=cartpole_native']
+    command += ['--timestamp=whole', '--logdir']
+    one = [pathlib.Path(sys.executable).with_name('mpiexec'), '-n', '1']
+    beside = [':', '-n', '1', sys.executable, *command, other]
+    ended = run_python(*command, copied.parent, *beside, before=one, cwd=home)
+    assert ended.code == 1
+    assert 'Rank 1 finds the checkpoint 999999' in ended.problems
+    assert ended.problems.count('error') == 1
 
 
 @pytest.mark.parametrize(
@@ -345,7 +320,8 @@ def test_different_checkpoints_are_refused(whole, home):
     ],
 )
 def test_mistakes_are_told_once(start, ranks, settings, message):
-    ended = start('mistake', ranks, **settings).end()
-    assert (ended.code, ended.output) == (1, '')
-    assert ended.problems.count(message) == 1
-    assert len(ended.problems.splitlines()) == 1
+    program, _ = start('mistake', ranks, **settings)
+    code, output, problems = program.finish()
+    assert (code, output) == (1, '')
+    assert problems.count(message) == 1
+    assert len(problems.splitlines()) == 1

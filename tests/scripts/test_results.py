@@ -2,8 +2,6 @@
 
 import csv
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -117,9 +115,10 @@ def test_damage_is_told(runs):
             agents.results(path)
 
 
-def test_results_need_no_tensorflow(native_run):
+def test_results_need_no_tensorflow(native_run, run_python):
     code = (
         'import agents, sys; agents.results(sys.argv[1]); '
         "assert 'tensorflow' not in sys.modules"
     )
-    subprocess.run([sys.executable, '-c', code, native_run], check=True)
+    finished = run_python('-c', code, native_run)
+    assert not finished.code, finished.problems

@@ -3,8 +3,6 @@
 import datetime
 import os
 import pathlib
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -14,7 +12,6 @@ from agents.tools import errors
 from agents.tools.runs import progress
 
 LOCK = """
-import sys
 from agents.scripts import run_directory
 with run_directory.locked(sys.argv[1]):
     print('locked', flush=True)
@@ -22,16 +19,16 @@ with run_directory.locked(sys.argv[1]):
 """
 
 
-def lock_elsewhere(directory):
-    """A process that holds the lock of a run."""
-    process = subprocess.Popen(
-        [sys.executable, '-c', LOCK, str(directory)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout.readline() == 'locked\n'
-    return process
+@pytest.fixture
+def lock_elsewhere(start_python):
+    """A function that locks a run by a process, which it returns."""
+
+    def lock(directory):
+        process = start_python('-c', LOCK, directory)
+        process.read_until('locked')
+        return process
+
+    return lock
 
 
 def test_lock_makes_the_directory(tmp_path):
@@ -39,7 +36,9 @@ def test_lock_makes_the_directory(tmp_path):
         assert (tmp_path / 'runs' / 'mine').is_dir()
 
 
-def test_run_of_another_process_is_refused_until_it_ends(tmp_path):
+def test_run_of_another_process_is_refused_until_it_ends(
+    tmp_path, lock_elsewhere
+):
     with lock_elsewhere(tmp_path) as process:
         with (
             pytest.raises(errors.ConfigError, match='Another process'),

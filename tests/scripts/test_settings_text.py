@@ -3,8 +3,6 @@
 import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -140,13 +138,12 @@ def test_page_has_every_setting_once_in_its_place():
     assert format_page().count('`num_agents`') == 1
 
 
-def test_page_is_written_by_the_command():
-    command = [sys.executable, '-m', 'agents.scripts.settings_text']
-    written = subprocess.run(command, capture_output=True, check=True)
-    assert written.stdout.decode() == format_page()
+def test_page_is_written_by_the_command(run_python):
+    written = run_python('-m', 'agents.scripts.settings_text')
+    assert written == (0, format_page(), '')
 
 
-def test_command_prints_settings_and_starts_nothing(tmp_path):
+def test_command_prints_settings_and_starts_nothing(tmp_path, run_python):
     code = (
         'import subprocess, sys\n'
         'from agents.scripts.train import main\n'
@@ -156,16 +153,9 @@ def test_command_prints_settings_and_starts_nothing(tmp_path):
         'assert "tensorflow" not in sys.modules\n'
     )
     changes = ['--config=cheetah', '--settings', '--seed=3', '--set=steps=9']
-    result = subprocess.run(
-        [sys.executable, '-c', code, *changes],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (result.returncode, result.stderr) == (0, '')
+    printed = run_python('-c', code, *changes, cwd=tmp_path)
     config = configs.cheetah().copy(seed=3, steps=9)
-    assert result.stdout == f'{format_columns(config)}\n'
+    assert printed == (0, f'{format_columns(config)}\n', '')
     assert not list(tmp_path.iterdir())
 
 
@@ -188,13 +178,9 @@ def test_command_prints_settings_of_a_run_that_is_named(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ['now-debug']
 
 
-def test_command_ends_silently_where_nobody_reads_on():
-    module = [sys.executable, '-m', 'agents.scripts.train']
-    command = [*module, '--config=debug', '--settings']
+def test_command_ends_silently_where_nobody_reads_on(run_python):
+    command = ['-m', 'agents.scripts.train', '--config=debug', '--settings']
     reader, writer = os.pipe()
     os.close(reader)
-    result = subprocess.run(
-        command, stdout=writer, stderr=subprocess.PIPE, check=False
-    )
+    assert run_python(*command, stdout=writer) == (0, None, '')
     os.close(writer)
-    assert (result.returncode, result.stderr) == (0, b'')

@@ -9,7 +9,6 @@ import pathlib
 import re
 import resource
 import shutil
-import subprocess
 import sys
 
 import gymnasium as gym
@@ -83,10 +82,10 @@ MOMENT = [f'--set={setting}=200' for setting in ('steps', 'eval_every')] + [
 ]
 
 
-def commands(run):
+def commands(run, home='.'):
     """How a run is opened, with all that the command line offers."""
-    here = os.path.relpath(run)
-    logdir = os.path.relpath(run.parent)
+    here = os.path.relpath(run, home)
+    logdir = os.path.relpath(run.parent, home)
     film = ['visualize', f'--logdir={here}', '--outdir=videos']
     return [
         ['train', '--config=debug', f'--logdir={logdir}', '--timestamp=now'],
@@ -94,17 +93,6 @@ def commands(run):
         [*film, '--config=debug'],
         [*film, '--config=debug', '--set=env_kwargs={}'],
     ]
-
-
-def execute(module, *arguments):
-    """Run a command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, '-m', f'agents.scripts.{module}', *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_environment_of_a_stranger_is_not_imported(place, run, touched, capsys):
@@ -292,17 +280,18 @@ def test_linked_checkpoint_is_neither_read_nor_removed(run, victims):
 
 
 def test_resumed_on_the_command_line_with_links_everywhere(
-    run, victims, monkeypatch
+    run, victims, run_python
 ):
     for name in LINKED_FILES:
         link(run / name, victims / 'thesis')
     for name in ('checkpoints', 'train', 'eval'):
         link(run / name, victims)
-    monkeypatch.chdir(run.parent.parent)
-    for command in commands(run)[:3]:
-        result = execute(*command)
-        assert result.returncode == 1
-        assert re.fullmatch(r'error: [^\n]+link[^\n]*\n', result.stderr)
+    home = run.parent.parent
+    for command, *arguments in commands(run, home)[:2]:
+        words = '-m', f'agents.scripts.{command}', *arguments
+        code, _, problems = run_python(*words, cwd=home)
+        assert code == 1
+        assert re.fullmatch(r'error: [^\n]+link[^\n]*\n', problems)
 
 
 def test_run_itself_may_be_a_link(run, tmp_path, monkeypatch, eagerly):

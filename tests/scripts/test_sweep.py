@@ -7,7 +7,6 @@ import pathlib
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -190,7 +189,9 @@ def test_search_gives_up_what_is_worse(fake, tmp_path, monkeypatch):
     assert len(made.summaries) == 1
 
 
-def test_interrupted_sweep_leaves_no_process(fake, tmp_path, nothing_left):
+def test_interrupted_sweep_leaves_no_process(
+    fake, tmp_path, nothing_left, run_python
+):
     code = f"""
 import os, signal, sys, threading, time
 from agents.scripts import sweep, trials
@@ -205,15 +206,9 @@ threading.Thread(target=interrupt).start()
 sys.exit(sweep.main(
     ['--config=debug', '--seeds=0..3', '--jobs=2', '--name=x']))
 """
-    result = subprocess.run(
-        [sys.executable, '-c', code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (result.returncode, result.stderr) == (128 + signal.SIGTERM, '')
-    assert 'agents sweep --logdir=logdir/x goes on' in result.stdout
+    status, output, problems = run_python('-c', code, cwd=tmp_path)
+    assert (status, problems) == (128 + signal.SIGTERM, '')
+    assert 'agents sweep --logdir=logdir/x goes on' in output
     states = [each.state for each in trials.load(tmp_path / 'logdir' / 'x')]
     assert states == ['running', 'running', 'waiting', 'waiting']
 
@@ -283,29 +278,28 @@ def rows(run):
 
 
 @pytest.mark.slow
-def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
+def test_real_trials_are_killed_in_the_middle_and_go_on(
+    tmp_path, nothing_left, start_python
+):
     (tmp_path / 'mine.py').write_text(CONFIG)
     # The second rollout of 50 steps waits until that is removed.
     (tmp_path / 'wait').touch()
-    command = [sys.executable, '-m', 'agents.scripts.sweep', '--jobs=1']
+    command = ['-m', 'agents.scripts.sweep', '--jobs=1']
     command += ['--config=mine.py:mine', '--name=x']
     command += ['--grid', 'env_kwargs={works: true},{works: false}']
     directory = tmp_path / 'logdir' / 'x'
     run = directory / '000-env_kwargs=works_true-seed=0'
-    pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as process:
-        while not rows(run):
-            assert process.poll() is None, process.stderr.read()
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        output, problems = process.communicate(timeout=60)
-    assert (process.returncode, problems) == (130, ''), output
+    process = start_python(*command, cwd=tmp_path)
+    while not rows(run):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    code, output, problems = process.finish()
+    assert (code, problems) == (130, ''), output
     assert rows(run)[-1].step == 200
     (tmp_path / 'wait').unlink()
-    result = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True
-    )
-    assert (result.returncode, result.stderr) == (1, '')
+    code, output, problems = start_python(*command, cwd=tmp_path).finish()
+    assert (code, problems) == (1, '')
     # It has gone on, and not begun anew.
     log = (directory / 'logs' / f'{run.name}.out').read_text()
     assert re.search(r'resumed', log)
@@ -314,8 +308,8 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left):
     finished, failed = trials.load(directory)
     assert (finished.state, failed.state) == ('finished', 'failed')
     assert 'It broke.' in failed.reason
-    assert 'finished   000-env_kwargs=works_true-seed=0' in result.stdout
-    assert f'{tmp_path}' not in result.stdout
+    assert 'finished   000-env_kwargs=works_true-seed=0' in output
+    assert f'{tmp_path}' not in output
 
 
 @pytest.mark.parametrize(
@@ -498,16 +492,13 @@ def test_trials_share_the_cores(tmp_path):
         ]
 
 
-def test_trials_import_nothing_of_the_working_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_trials_import_nothing_of_the_working_directory(tmp_path, run_python):
     (tmp_path / 'argparse.py').write_text('print("evil")')
     plan = sweep_plan.Plan('debug', None, None, [], [0], {}, {}, 1)
     runner = trials.Runner(tmp_path, plan, plan.find(), 1)
-    *program, _, _, _, _, _ = runner._command(*trials.make_trials(0, {}, plan))
-    result = subprocess.run(
-        [*program, '--help'], capture_output=True, text=True, check=True
-    )
-    assert 'evil' not in result.stdout and not result.stderr
+    words = runner._command(*trials.make_trials(0, {}, plan))[1:-5]
+    code, output, problems = run_python(*words, '--help', cwd=tmp_path)
+    assert (code, problems) == (0, '') and 'evil' not in output
 
 
 @pytest.mark.parametrize(
@@ -537,12 +528,9 @@ def test_search_is_read_from_a_file_as_well(tmp_path):
     assert sweep_plan.parse_search(texts) == expected
 
 
-def test_nothing_large_is_imported_before_it_is_needed():
+def test_nothing_large_is_imported_before_it_is_needed(run_python):
     code = (
         'import sys, agents.scripts.sweep\n'
         'print({"tensorflow", "optuna", "matplotlib"} & {*sys.modules})'
     )
-    result = subprocess.run(
-        [sys.executable, '-c', code], capture_output=True, text=True
-    )
-    assert (result.stdout, result.stderr) == ('set()\n', '')
+    assert run_python('-c', code) == (0, 'set()\n', '')

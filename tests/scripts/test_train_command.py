@@ -3,20 +3,15 @@
 import re
 import shlex
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 
-import psutil
 import pytest
 
 import agents
 from agents.scripts import config_file, run_directory, train, utility
 from agents.scripts.train import main
 from agents.tools.runs import checkpoints
-
-TRAIN = [sys.executable, '-m', 'agents.scripts.train']
 
 # A run that takes long, once it has begun; the fixture `long` begins sooner.
 LONG = ['--config=debug', '--timestamp=now', '--set=steps=1e7']
@@ -109,41 +104,18 @@ def long(configs_file):
 
 
 @pytest.fixture
-def start(home):
+def start(home, start_python):
     """A function that starts a training and waits for a line of its output."""
-    started = []
 
     def run(until, *arguments):
         if '--noenv_processes' not in arguments:
             arguments = [*arguments, '--env_processes']
-        process = subprocess.Popen(
-            [*TRAIN, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        for line in process.stdout:
-            if line.startswith(until):
-                break
-        else:
-            pytest.fail(f'It ended: {process.stderr.read()}')
-        descendants = psutil.Process(process.pid).children(recursive=True)
-        return process, descendants
+        training = start_python('-m', 'agents.scripts.train', *arguments)
+        training.read_until(until)
+        training.below()  # Its end is that of these, too.
+        return training
 
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def finish(process, descendants):
-    """Waits for a training and its workers; returns what it still printed."""
-    output, problems = process.communicate(timeout=60)
-    assert len(descendants) >= 2
-    _, alive = psutil.wait_procs(descendants, timeout=5)
-    assert not alive
-    return output, problems
+    return run
 
 
 def whole_checkpoints(directory):
@@ -199,10 +171,11 @@ def test_completed_run_left_no_stray_files(debug_run):
 def test_ctrl_c_saves_and_can_be_resumed(
     start, home, long, checkpoint, eagerly
 ):
-    process, workers = start(COMPILED, *long)
-    process.send_signal(signal.SIGINT)
-    output, problems = finish(process, workers)
-    assert (process.returncode, problems) == (130, '')
+    training = start(COMPILED, *long)
+    assert len(training.below()) >= 2
+    training.send_signal(signal.SIGINT)
+    code, output, problems = training.finish()
+    assert (code, problems) == (130, '')
     lines = [line for line in output.splitlines() if line]
     assert 'SIGINT: saving; once more to exit at once.' in lines
     assert lines[-1].startswith('stopped    logdir/now-long is saved; ')
@@ -220,24 +193,24 @@ def test_ctrl_c_saves_and_can_be_resumed(
 
 @pytest.mark.slow
 def test_ctrl_c_where_saving_fails(start, home, long):
-    process, workers = start(COMPILED, *long)
+    training = start(COMPILED, *long)
     directory = home / 'logdir' / 'now-long'
     while not [*(directory / utility.CHECKPOINTS).glob('[0-9]*')]:
         time.sleep(0.01)
     (directory / utility.CHECKPOINTS).rename(home / 'aside')
     (directory / utility.CHECKPOINTS).write_text('In the way.')
-    process.send_signal(signal.SIGINT)
-    output, problems = finish(process, workers)
-    assert process.returncode == 1
+    training.send_signal(signal.SIGINT)
+    code, output, problems = training.finish()
+    assert code == 1
     assert 'stopped' not in output
     assert re.fullmatch(r'error: .* cannot be written: .*\n', problems)
 
 
 def test_sigterm_while_starting(start, home):
-    process, workers = start('tensorflow', *LONG)
-    process.send_signal(signal.SIGTERM)
-    output, problems = finish(process, workers)
-    assert (process.returncode, problems) == (143, '')
+    training = start('tensorflow', *LONG)
+    training.send_signal(signal.SIGTERM)
+    code, output, problems = training.finish()
+    assert (code, problems) == (143, '')
     assert 'SIGTERM: saving; once more to exit at once.\n' in output
     assert output.endswith('stopped    before anything was learnt\n')
     assert not list(home.iterdir())
@@ -250,34 +223,33 @@ def test_ctrl_c_while_constructors_are_slow(
 ):
     until = 'tensorflow' if env_processes else 'plan'
     processes = [] if env_processes else ['--noenv_processes']
-    process, workers = start(until, f'--config={configs_file}:slow', *processes)
+    training = start(until, f'--config={configs_file}:slow', *processes)
     time.sleep(2)  # Until it waits for them.
-    process.send_signal(signal.SIGINT)
-    output, problems = process.communicate(timeout=20)  # Not 60 seconds.
-    assert (process.returncode, problems) == (130, '')
+    training.send_signal(signal.SIGINT)
+    code, output, problems = training.finish(timeout=20)  # Not 60 seconds.
+    assert (code, problems) == (130, '')
     assert output.endswith('stopped    before anything was learnt\n')
-    assert not psutil.wait_procs(workers, timeout=5)[1]
     assert not list(home.iterdir())
 
 
 def test_sighup_while_compiling(start, home):
-    process, workers = start('train', *LONG)
-    process.send_signal(signal.SIGHUP)
-    output, problems = finish(process, workers)
-    assert (process.returncode, problems) == (129, '')
+    training = start('train', *LONG)
+    training.send_signal(signal.SIGHUP)
+    code, output, problems = training.finish()
+    assert (code, problems) == (129, '')
     assert output.endswith('stopped    before anything was learnt\n')
     assert not list(home.iterdir())
 
 
 @pytest.mark.slow
 def test_ctrl_c_in_an_evaluation(start, home, configs_file):
-    process, workers = start(
+    training = start(
         'eval', f'--config={configs_file}:evaluated', '--timestamp=now'
     )
     time.sleep(2)  # Until it is compiled.
-    process.send_signal(signal.SIGINT)
-    output, problems = finish(process, workers)
-    assert (process.returncode, problems) == (130, '')
+    training.send_signal(signal.SIGINT)
+    code, output, problems = training.finish()
+    assert (code, problems) == (130, '')
     assert output.endswith('is saved; --name=now-evaluated goes on\n')
     directory = home / 'logdir' / 'now-evaluated'
     assert whole_checkpoints(directory) == [1000]
@@ -285,75 +257,69 @@ def test_ctrl_c_in_an_evaluation(start, home, configs_file):
 
 @pytest.mark.slow
 def test_ctrl_c_in_a_long_update(start, home, configs_file):
-    process, workers = start(
+    training = start(
         COMPILED, f'--config={configs_file}:thorough', '--timestamp=now'
     )
     time.sleep(0.5)  # An update takes several seconds, a rollout does not.
-    process.send_signal(signal.SIGINT)
-    output, problems = finish(process, workers)
-    assert (process.returncode, problems) == (130, '')
+    training.send_signal(signal.SIGINT)
+    code, output, problems = training.finish()
+    assert (code, problems) == (130, '')
     assert 'finishing the update first\n' in output
     assert output.endswith('is saved; --name=now-thorough goes on\n')
 
 
 @pytest.mark.slow
 def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
-    process, workers = start(
+    training = start(
         COMPILED,
         f'--config={configs_file}:thorough',
         *('--timestamp=now', '--set', 'update_epochs=600'),
     )
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    for line in process.stdout:
-        if 'finishing the update' in line:
-            break
-    process.send_signal(signal.SIGTERM)
-    output, problems = finish(process, workers)
-    assert (process.returncode, problems) == (143, ' Ended at once.\n')
+    training.send_signal(signal.SIGINT)
+    training.read_until('           finishing the update')
+    training.send_signal(signal.SIGTERM)
+    code, output, problems = training.finish()
+    assert (code, problems) == (143, ' Ended at once.\n')
     assert 'saved' not in output
 
 
 @pytest.mark.slow
 def test_second_ctrl_c_before_anything_was_learnt(start, home, configs_file):
-    process, workers = start('tensorflow', f'--config={configs_file}:slow')
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
-    assert process.returncode in (130, 143)
-    assert not psutil.wait_procs(workers, timeout=5)[1]
+    training = start('tensorflow', f'--config={configs_file}:slow')
+    training.send_signal(signal.SIGINT)
+    training.send_signal(signal.SIGTERM)
+    assert training.finish(timeout=20).code in (130, 143)
     assert not list((home / 'logdir').glob('*'))
 
 
 @pytest.mark.slow
 def test_ctrl_c_after_the_end_leaves_no_traceback(start, home, long):
-    process, _ = start('done', *long, '--set=steps=400')
-    process.send_signal(signal.SIGINT)
-    output, problems = process.communicate(timeout=20)
+    training = start('done', *long, '--set=steps=400')
+    training.send_signal(signal.SIGINT)
+    code, output, problems = training.finish(timeout=20)
     assert (output, problems) == ('', '')
-    assert process.returncode in (0, -signal.SIGINT)
+    assert code in (0, -signal.SIGINT)
     assert whole_checkpoints(home / 'logdir' / 'now-long') == [200, 400]
 
 
 def test_second_ctrl_c_exits_at_once(start, configs_file):
     config = f'--config={configs_file}:hanging'
-    process, workers = start(COMPILED, config)
-    process.send_signal(signal.SIGINT)
-    for line in process.stdout:
-        if line.startswith('SIGINT'):
-            break
-    process.send_signal(signal.SIGINT)
-    output, problems = finish(process, workers)
-    assert (process.returncode, problems) == (130, ' Ended at once.\n')
+    training = start(COMPILED, config)
+    training.send_signal(signal.SIGINT)
+    training.read_until('SIGINT')
+    training.send_signal(signal.SIGINT)
+    code, output, problems = training.finish()
+    assert (code, problems) == (130, ' Ended at once.\n')
     assert 'stopped' not in output
 
 
 @pytest.mark.slow
 def test_environment_that_raises_in_a_worker(start, home, configs_file):
     config = f'--config={configs_file}:raising'
-    process, workers = start('workers', config, '--timestamp=now')
-    output, problems = finish(process, workers)
-    assert process.returncode == 1
+    training = start('workers', config, '--timestamp=now')
+    code, output, problems = training.finish()
+    assert code == 1
     first, *_, last = problems.splitlines()
     assert re.fullmatch(
         r'error: Environment \d raised an error in step, given the action .:',
@@ -370,12 +336,12 @@ def test_environment_that_raises_in_a_worker(start, home, configs_file):
 
 
 def test_killed_worker_is_named(start, home, long):
-    process, workers = start(COMPILED, *long)
+    training = start(COMPILED, *long)
     # Those of the training were started first.
-    victim = min(workers, key=lambda worker: worker.pid)
+    victim = min(training.below(), key=lambda worker: worker.pid)
     victim.kill()
-    _, problems = finish(process, workers)
-    assert process.returncode == 1
+    code, _, problems = training.finish()
+    assert code == 1
     assert re.fullmatch(
         rf'error: The worker process {victim.pid} was killed by SIGKILL while '
         r'environment \d was at work\.\n',
@@ -386,20 +352,20 @@ def test_killed_worker_is_named(start, home, long):
 
 @pytest.mark.slow
 def test_killed_worker_is_started_anew_if_asked_for(start, home, long):
-    process, workers = start(COMPILED, *long, '--set=worker_restarts=3')
-    victim = min(workers, key=lambda worker: worker.pid)
+    training = start(COMPILED, *long, '--set=worker_restarts=3')
+    victim = min(training.below(), key=lambda worker: worker.pid)
     victim.kill()
-    told = next(line for line in process.stdout if 'anew' in line)
+    told = training.read_until('workers    a worker is started anew')
     assert re.fullmatch(
         r'workers    a worker is started anew, 1 of 3: The worker process '
         rf'{victim.pid} was killed by SIGKILL while environment \d was at '
         r'work\.\n',
         told,
     )
-    next(line for line in process.stdout if line.startswith('train'))
-    process.send_signal(signal.SIGINT)
-    _, problems = finish(process, workers)
-    assert (process.returncode, problems) == (130, '')
+    training.read_until('train')
+    training.send_signal(signal.SIGINT)
+    code, _, problems = training.finish()
+    assert (code, problems) == (130, '')
     assert whole_checkpoints(home / 'logdir' / 'now-long')
 
 
@@ -525,13 +491,12 @@ def test_help_has_examples_that_can_be_parsed(capsys):
         assert train._parse(shlex.split(example))
 
 
-def test_mistake_in_a_process_of_its_own(home):
-    result = subprocess.run(
-        [*TRAIN, '--config=debgu'], capture_output=True, text=True, check=False
-    )
-    assert (result.returncode, result.stdout) == (1, '')
-    assert result.stderr.startswith("error: There is no config 'debgu'; did")
-    assert result.stderr.count('\n') == 1
+def test_mistake_in_a_process_of_its_own(home, run_python):
+    finished = run_python('-m', 'agents.scripts.train', '--config=debgu')
+    assert (finished.code, finished.output) == (1, '')
+    said = finished.problems
+    assert said.startswith("error: There is no config 'debgu'; did")
+    assert said.count('\n') == 1
     assert not list(home.iterdir())
 
 

@@ -3,8 +3,6 @@
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import gymnasium as gym
@@ -33,19 +31,20 @@ def frames(file):
 
 
 @pytest.fixture(scope='module')
-def visualized(debug_run, tmp_path_factory):
+def visualized(debug_run, once, run_python):
     """What the command prints, and the directory of its files."""
-    home, outdir = tmp_path_factory.mktemp('home'), 'videos/here'
-    command = [sys.executable, '-m', 'agents.scripts.visualize']
-    command += [f'--logdir={debug_run.directory}', f'--outdir={outdir}']
-    result = subprocess.run(
-        [*command, '--num_agents=2', '--num_episodes=2'],
-        cwd=home,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return result, home / outdir
+    command = ['-m', 'agents.scripts.visualize', '--outdir=videos/here']
+    command += [f'--logdir={debug_run.directory}']
+    command += ['--num_agents=2', '--num_episodes=2']
+
+    def film(place):
+        (place / 'home').mkdir()
+        finished = run_python(*command, cwd=place / 'home')
+        assert (finished.code, finished.problems) == (0, '')
+        (place / 'output').write_text(finished.output)
+
+    place = once('visualized', film)
+    return (place / 'output').read_text(), place / 'home' / 'videos' / 'here'
 
 
 @pytest.fixture
@@ -55,9 +54,8 @@ def run(debug_run, tmp_path):
 
 
 def test_command_prints_files_and_scores(visualized):
-    result, outdir = visualized
-    assert (result.returncode, result.stderr) == (0, '')
-    curve, *videos = result.stdout.splitlines()
+    output, outdir = visualized
+    curve, *videos = output.splitlines()
     assert curve == 'videos/here/learning_curve.png'
     line = r'videos/here/agent(\d)-episode(\d)-step2000\.mp4  score \d+\.\d'
     found = [re.fullmatch(line, video).groups() for video in videos]
@@ -68,8 +66,8 @@ def test_command_prints_files_and_scores(visualized):
 
 
 def test_videos_show_the_episodes(visualized):
-    result, outdir = visualized
-    for line in result.stdout.splitlines()[1:]:
+    output, outdir = visualized
+    for line in output.splitlines()[1:]:
         name, score = re.search(r'(agent.*mp4)  score (.*)', line).groups()
         shown = frames(outdir / name)
         # The reward of every step is 1.
@@ -244,21 +242,16 @@ def test_error_while_playing_leaves_nothing(nothing_left, run, tmp_path):
     [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
 )
 def test_signal_leaves_whole_videos_alone(
-    nothing_left, debug_run, tmp_path, number
+    nothing_left, debug_run, tmp_path, number, start_python
 ):
-    command = [sys.executable, '-um', 'agents.scripts.visualize']
+    command = ['-um', 'agents.scripts.visualize', '--num_episodes=10000']
     command += [f'--logdir={debug_run.directory}', f'--outdir={tmp_path}']
-    with subprocess.Popen(
-        [*command, '--num_episodes=10000', '--num_agents=2'],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        lines = [process.stdout.readline() for _ in range(3)]
-        time.sleep(0.2)  # Until the next ones have begun.
-        process.send_signal(number)
-        output, problems = process.communicate(timeout=20)
-    assert (process.returncode, problems) == (128 + number, '')
+    process = start_python(*command, '--num_agents=2')
+    lines = [process.stdout.readline() for _ in range(3)]
+    time.sleep(0.2)  # Until the next ones have begun.
+    process.send_signal(number)
+    code, output, problems = process.finish()
+    assert (code, problems) == (128 + number, '')
     said = f'{number.name}: stopping; once more to exit at once.\n'
     assert said in output
     told = re.findall(r'agent.*mp4', ''.join(lines) + output)
