@@ -44,16 +44,16 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope='session')
-def shared(tmp_path_factory, worker_id):
+def common_directory(tmp_path_factory, worker_id):
     """The temporary directory of all processes of the suite."""
     place = tmp_path_factory.getbasetemp()
     return place if worker_id == 'master' else place.parent
 
 
 @pytest.fixture(scope='session', autouse=True)
-def own_state(shared):
+def own_state(common_directory):
     """Keeps the key for signatures out of the directory of the user."""
-    os.environ['XDG_STATE_HOME'] = str(shared / 'state')
+    os.environ['XDG_STATE_HOME'] = str(common_directory / 'state')
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def run_ranks(run_python):
 
 
 @pytest.fixture(scope='session')
-def once(shared):
+def once(common_directory):
     """A function that fills a directory once in all processes of the suite.
 
     For trainings whose results many tests read: `once('debug', train)` calls
@@ -182,8 +182,8 @@ def once(shared):
     """
 
     def fill(name, make):
-        directory = shared / f'once-{name}'
-        with open(shared / f'once-{name}.lock', 'a+') as lock:
+        directory = common_directory / f'once-{name}'
+        with open(common_directory / f'once-{name}.lock', 'a+') as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not os.path.getsize(lock.name):
                 shutil.rmtree(directory, ignore_errors=True)

@@ -17,79 +17,83 @@ def refused(message, base=configs.ppo, **changes):
     assert '\n' not in str(info.value)
 
 
-@pytest.mark.parametrize('name', config_names.list_configs())
-def test_every_config_is_valid(name):
-    config = getattr(configs, name)()
-    checks.require_settings(config.copy(demonstrations='demos.npz'))
+def test_every_config_is_valid(subtests):
+    for name in config_names.list_configs():
+        with subtests.test(name):
+            config = getattr(configs, name)()
+            checks.require_settings(config.copy(demonstrations='demos.npz'))
 
 
-@pytest.mark.parametrize('key', sorted(SETTINGS))
-@pytest.mark.parametrize('value', [object(), float('nan'), [None], b'x'])
-def test_every_setting_refuses_what_is_nothing_of_its_kind(key, value):
-    name = next(name for name in ALGORITHMS if key in find_defaults(name))
-    base = getattr(configs, name)
-    refused(f"The setting '{key}' has to be ", base, **{key: value})
+def test_every_setting_refuses_what_is_nothing_of_its_kind(subtests):
+    for key in sorted(SETTINGS):
+        name = next(name for name in ALGORITHMS if key in find_defaults(name))
+        base = getattr(configs, name)
+        for value in (object(), float('nan'), [None], b'x'):
+            with subtests.test(key, value=value):
+                message = f"The setting '{key}' has to be "
+                refused(message, base, **{key: value})
 
 
-@pytest.mark.parametrize(
-    'key, value, expected',
-    [
-        ('gradient_clip', 0, 'a number above 0 or None, not 0'),
-        ('clip_range', -0.2, 'a number above 0, not -0.2'),
-        ('init_output_factor', -1, 'a number of at least 0, not -1'),
-        ('reward_clip', 0, 'a number above 0 or None'),
-        ('observ_clip', -1.0, 'a number above 0 or None'),
-        ('init_std', 0, 'a number above 0, not 0'),
-        ('update_epochs', 0, 'a whole number from 1 to 1,000,000, not 0'),
-        ('batch_size', 0, 'a whole number from 1 to 100,000,000'),
-        ('batch_size', 12.5, 'a whole number from 1 to 100,000,000'),
-        ('kl_target', 0, 'a number above 0'),
-        ('kl_init_penalty', -1, 'a number of at least 0'),
-        ('kl_cutoff_coef', -1, 'a number of at least 0'),
-        ('kl_stop', -0.1, 'a number above 0 or None'),
-        ('entropy_bonus', -0.1, 'a number of at least 0'),
-        (
-            'policy_layers',
-            [64, 0],
-            r'a list .* number from 1 to 65,536, not \[',
-        ),
-        ('convolutions', [[-1, 3, 1]], 'one of atari, small or a list of'),
-        ('convolutions', [16], r'one of .*, or None, not \[16\]'),
-        ('convolutions', 'atary', "one of .*did you mean 'atari'"),
-        ('activation', 'tanhh', "one of .* or a function, .* mean 'tanh'"),
-        ('learning_rate_schedule', 'linaer', "one of.*did you mean 'linear'"),
-        ('surrogate', 'none', 'one of clip, penalty, not'),
-        ('network', 'recurent_gaussian', "one of .*mean 'recurrent'"),
-        ('algorithm', 'ppoo', "one of ppo, reinforce.*did you mean 'ppo'"),
-        ('observ_bounds', 'warn', "one of ignore, clip, error, not 'warn'"),
-        ('num_workers', 0, 'a whole number from 1 to 10,000 or None'),
-        ('worker_timeout', 0, 'a number above 0'),
-        ('worker_timeout', float('inf'), 'a number above 0, not inf'),
-        ('seed', -1, 'a whole number from 0 to 4,294,967,295, not -1'),
-        ('seed', 2**32, 'a whole number from 0 to 4,294,967,295'),
-        ('env_kwargs', 'size', 'names with their values, such as'),
-        ('discount', 1.5, 'a number from 0 to 1, not 1.5'),
-        ('gae_lambda', -0.5, 'a number from 0 to 1'),
-        ('learning_rate', 0.0, 'a number above 0'),
-        ('normalize_observ', 1, 'true or false, not 1'),
-        ('steps', True, 'a whole number of at least 1, not True'),
-        ('steps', 1.5, 'a whole number of at least 1, not 1.5'),
-        ('policy_layers', [777777777777777777], 'a list .* to 65,536, not'),
-        ('value_layers', [1_000_000_000], 'a list .* to 65,536, not'),
-        ('value_layers', [1] * 101, 'a list of at most 100 parts'),
-        ('recurrent_units', 1_000_000_000, 'a whole number from 1 to 65,536'),
-        ('convolutions', [[65_536, 3, 1]], 'one of .* from 1 to 1,024, or'),
-        ('num_agents', 777777777777, 'a whole number from 1 to 100,000, not'),
-        ('eval_episodes', 777777777777, 'a whole number from 1 to 100,000'),
-        ('num_workers', 777777777777, 'a whole number from 1 to 10,000 or'),
-        ('max_length', 777777777777, 'a whole number from 1 to 1,000,000,000'),
-        ('update_every', 777777777777, 'a whole number from 1 to 100,000,000'),
-        ('update_epochs', 777777777777, 'a whole number from 1 to 1,000,000'),
-    ],
-)
-def test_value_out_of_range_is_refused(key, value, expected):
-    message = f"The setting '{key}' has to be {expected}"
-    refused(message, **{key: value})
+OUT_OF_RANGE = [
+    ('gradient_clip', 0, 'a number above 0 or None, not 0'),
+    ('clip_range', -0.2, 'a number above 0, not -0.2'),
+    ('init_output_factor', -1, 'a number of at least 0, not -1'),
+    ('reward_clip', 0, 'a number above 0 or None'),
+    ('observ_clip', -1.0, 'a number above 0 or None'),
+    ('init_std', 0, 'a number above 0, not 0'),
+    ('update_epochs', 0, 'a whole number from 1 to 1,000,000, not 0'),
+    ('batch_size', 0, 'a whole number from 1 to 100,000,000'),
+    ('batch_size', 12.5, 'a whole number from 1 to 100,000,000'),
+    ('kl_target', 0, 'a number above 0'),
+    ('kl_init_penalty', -1, 'a number of at least 0'),
+    ('kl_cutoff_coef', -1, 'a number of at least 0'),
+    ('kl_stop', -0.1, 'a number above 0 or None'),
+    ('entropy_bonus', -0.1, 'a number of at least 0'),
+    (
+        'policy_layers',
+        [64, 0],
+        r'a list .* number from 1 to 65,536, not \[',
+    ),
+    ('convolutions', [[-1, 3, 1]], 'one of atari, small or a list of'),
+    ('convolutions', [16], r'one of .*, or None, not \[16\]'),
+    ('convolutions', 'atary', "one of .*did you mean 'atari'"),
+    ('activation', 'tanhh', "one of .* or a function, .* mean 'tanh'"),
+    ('learning_rate_schedule', 'linaer', "one of.*did you mean 'linear'"),
+    ('surrogate', 'none', 'one of clip, penalty, not'),
+    ('network', 'recurent_gaussian', "one of .*mean 'recurrent'"),
+    ('algorithm', 'ppoo', "one of ppo, reinforce.*did you mean 'ppo'"),
+    ('observ_bounds', 'warn', "one of ignore, clip, error, not 'warn'"),
+    ('num_workers', 0, 'a whole number from 1 to 10,000 or None'),
+    ('worker_timeout', 0, 'a number above 0'),
+    ('worker_timeout', float('inf'), 'a number above 0, not inf'),
+    ('seed', -1, 'a whole number from 0 to 4,294,967,295, not -1'),
+    ('seed', 2**32, 'a whole number from 0 to 4,294,967,295'),
+    ('env_kwargs', 'size', 'names with their values, such as'),
+    ('discount', 1.5, 'a number from 0 to 1, not 1.5'),
+    ('gae_lambda', -0.5, 'a number from 0 to 1'),
+    ('learning_rate', 0.0, 'a number above 0'),
+    ('normalize_observ', 1, 'true or false, not 1'),
+    ('steps', True, 'a whole number of at least 1, not True'),
+    ('steps', 1.5, 'a whole number of at least 1, not 1.5'),
+    ('policy_layers', [777777777777777777], 'a list .* to 65,536, not'),
+    ('value_layers', [1_000_000_000], 'a list .* to 65,536, not'),
+    ('value_layers', [1] * 101, 'a list of at most 100 parts'),
+    ('recurrent_units', 1_000_000_000, 'a whole number from 1 to 65,536'),
+    ('convolutions', [[65_536, 3, 1]], 'one of .* from 1 to 1,024, or'),
+    ('num_agents', 777777777777, 'a whole number from 1 to 100,000, not'),
+    ('eval_episodes', 777777777777, 'a whole number from 1 to 100,000'),
+    ('num_workers', 777777777777, 'a whole number from 1 to 10,000 or'),
+    ('max_length', 777777777777, 'a whole number from 1 to 1,000,000,000'),
+    ('update_every', 777777777777, 'a whole number from 1 to 100,000,000'),
+    ('update_epochs', 777777777777, 'a whole number from 1 to 1,000,000'),
+]
+
+
+def test_value_out_of_range_is_refused(subtests):
+    for key, value, expected in OUT_OF_RANGE:
+        with subtests.test(key, value=value):
+            message = f"The setting '{key}' has to be {expected}"
+            refused(message, **{key: value})
 
 
 @pytest.mark.parametrize(

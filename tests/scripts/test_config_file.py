@@ -1,5 +1,6 @@
 """The settings of a run in its file: whole, plain, and never code."""
 
+import itertools
 import os
 
 import numpy as np
@@ -38,13 +39,16 @@ def test_run_without_a_limit_is_restored(tmp_path):
     assert config_file.restore_config(None, tmp_path) == config
 
 
-@pytest.mark.parametrize('name', config_names.list_configs())
-def test_saved_config_is_restored(tmp_path, name):
-    config = getattr(configs, name)()
-    config_file.save_config(config, tmp_path)
-    assert config_file.load_config(tmp_path) == config
-    assert config_file.restore_config(config, tmp_path) == config
-    assert config_file.restore_config(None, tmp_path) == config
+def test_saved_config_is_restored(tmp_path, subtests):
+    for name in config_names.list_configs():
+        directory = tmp_path / name
+        directory.mkdir()
+        with subtests.test(name):
+            config = getattr(configs, name)()
+            config_file.save_config(config, directory)
+            assert config_file.load_config(directory) == config
+            assert config_file.restore_config(config, directory) == config
+            assert config_file.restore_config(None, directory) == config
 
 
 def test_values_survive_saving(tmp_path):
@@ -106,15 +110,17 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize('text', HOSTILE.values(), ids=HOSTILE)
-def test_hostile_file_is_refused(run, text, tmp_path):
+def test_hostile_file_is_refused(run, tmp_path, subtests):
     touched = tmp_path / 'touched'
-    if isinstance(text, str):
-        text = text.replace('{}', str(touched))
-    with pytest.raises(errors.ConfigError, match=r'config\.yaml') as info:
-        config_file.load_config(run(text))
-    assert '\n' not in str(info.value)
-    assert not touched.exists()
+    for name, text in HOSTILE.items():
+        if isinstance(text, str):
+            text = text.replace('{}', str(touched))
+        refuse = pytest.raises(errors.ConfigError, match=r'config\.yaml')
+        with subtests.test(name):
+            with refuse as info:
+                config_file.load_config(run(text))
+            assert '\n' not in str(info.value)
+            assert not touched.exists()
 
 
 FORGED = '\x1b[2K\nerror: forged \u202e'
@@ -131,17 +137,17 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize('values', FORGERIES.values(), ids=FORGERIES)
-def test_text_of_a_file_is_told_in_a_short_line(run, config, values):
-    directory = run(plain_yaml.format_value(values))
-    for given in (config, None):
-        with pytest.raises(errors.ConfigError) as info:
-            config_file.restore_config(given, directory)
-        message = str(info.value)
-        assert message.isprintable() and len(message) <= 2_000
-        assert 'forged' in message
-        # A value that is left out in parts is not for a shell.
-        assert '--set' not in message or '…' not in message
+def test_text_of_a_file_is_told_in_a_short_line(run, config, subtests):
+    for name, given in itertools.product(FORGERIES, (config, None)):
+        with subtests.test(name, given=given is not None):
+            directory = run(plain_yaml.format_value(FORGERIES[name]))
+            with pytest.raises(errors.ConfigError) as info:
+                config_file.restore_config(given, directory)
+            message = str(info.value)
+            assert message.isprintable() and len(message) <= 2_000
+            assert 'forged' in message
+            # A value that is left out in parts is not for a shell.
+            assert '--set' not in message or '…' not in message
 
 
 @pytest.mark.parametrize(

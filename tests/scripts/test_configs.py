@@ -4,14 +4,12 @@ import pytest
 
 from agents import environments
 from agents.algorithms import ALGORITHMS
-from agents.scripts import config_names, configs, env_setup, plan, vectors
+from agents.scripts import configs, env_setup, plan, vectors
+from agents.scripts.config_names import list_configs
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
-
-@pytest.fixture(params=config_names.list_configs())
-def config(request):
-    return getattr(configs, request.param)()
+CONFIGS = {name: getattr(configs, name)() for name in list_configs()}
 
 
 def spec_of(config):
@@ -20,36 +18,39 @@ def spec_of(config):
     return env_setup.find_spec(config.env.removeprefix(env_setup.VECTOR))
 
 
-def test_config_is_locked_settings_of_a_known_algorithm(config):
-    assert isinstance(config, AttrDict)
-    assert config.algorithm in ALGORITHMS
-    assert set(config) == set(getattr(configs, config.algorithm)())
-    with pytest.raises(RuntimeError, match='locked'):
-        config.steps = 1
+def test_config_is_locked_settings_of_a_known_algorithm(subtests):
+    for name, config in CONFIGS.items():
+        with subtests.test(name):
+            assert isinstance(config, AttrDict)
+            assert config.algorithm in ALGORITHMS
+            assert set(config) == set(getattr(configs, config.algorithm)())
+            with pytest.raises(RuntimeError, match='locked'):
+                config.steps = 1
 
 
-def test_environment_of_config_exists(config):
-    if env_setup.is_native(config):
-        name = config.env.removeprefix(env_setup.NATIVE)
-        assert name in environments.ENVIRONMENTS
-    else:
-        assert spec_of(config).id == config.env.rpartition(':')[2]
+def test_environment_of_config_exists_and_allows_its_episodes(subtests):
+    for name, config in CONFIGS.items():
+        with subtests.test(name):
+            if env_setup.is_native(config):
+                env = config.env.removeprefix(env_setup.NATIVE)
+                assert env in environments.ENVIRONMENTS
+                limit = env_setup.native(config).max_length
+            else:
+                spec = spec_of(config)
+                assert spec.id == config.env.rpartition(':')[2]
+                limit = spec.max_episode_steps
+            length = config.max_length
+            assert limit is None or length is None or length <= limit
 
 
-def test_plan_of_config_is_what_it_asks_for(config):
-    phases = plan.make(config)
-    assert 0 <= phases.steps - config.steps < phases.rollout
-    # Several updates between evaluations, and several evaluations.
-    assert phases.eval_every >= 2 * phases.rollout
-    assert phases.steps >= 2 * phases.eval_every
-
-
-def test_episodes_of_config_are_no_longer_than_the_environment_allows(config):
-    if env_setup.is_native(config):
-        limit = env_setup.native(config).max_length
-    else:
-        limit = spec_of(config).max_episode_steps
-    assert None in (limit, config.max_length) or config.max_length <= limit
+def test_plan_of_config_is_what_it_asks_for(subtests):
+    for name, config in CONFIGS.items():
+        with subtests.test(name):
+            phases = plan.make(config)
+            assert 0 <= phases.steps - config.steps < phases.rollout
+            # Several updates between evaluations, and several evaluations.
+            assert phases.eval_every >= 2 * phases.rollout
+            assert phases.steps >= 2 * phases.eval_every
 
 
 @pytest.mark.parametrize('define', [configs.ppo, configs.reinforce])

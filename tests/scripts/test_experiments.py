@@ -74,15 +74,16 @@ def test_name_is_one_of_a_directory(given, name):
     assert experiments.name_of(*given) == name
 
 
-@pytest.mark.parametrize('name', config_names.list_configs())
-def test_config_of_an_environment_and_an_algorithm_is_found(name):
-    config = getattr(configs, name)()
-    algorithm = configs.algorithm_of(config)
-    found = experiments.find(env=config.env, algorithm=algorithm)
-    assert found.origin.startswith('those of the config ')
-    if name != 'debug':
-        assert found.origin == f'those of the config {name}'
-        assert found.config == config
+def test_config_of_an_environment_and_an_algorithm_is_found(subtests):
+    for name in config_names.list_configs():
+        with subtests.test(name):
+            config = getattr(configs, name)()
+            algorithm = configs.algorithm_of(config)
+            found = experiments.find(env=config.env, algorithm=algorithm)
+            assert found.origin.startswith('those of the config ')
+            if name != 'debug':
+                assert found.origin == f'those of the config {name}'
+                assert found.config == config
 
 
 def test_algorithm_is_ppo_if_nothing_is_said():

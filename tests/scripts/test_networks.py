@@ -61,18 +61,25 @@ def apply(network, inputs):
     return sequences.step(network, inputs, state)[0]
 
 
-@pytest.mark.parametrize('recurrent', [False, True])
-@pytest.mark.parametrize(
-    'actions', [BOX, CHOICE, gym.spaces.MultiDiscrete([2, 3])], ids=str
-)
-def test_outputs_fit_the_actions(observ_space, actions, recurrent):
+def require_outputs_fit(observs, actions, recurrent):
     network = 'recurrent' if recurrent else 'feed_forward'
-    made = networks.define(observ_space, actions, config(network=network))
-    output = apply(made.policy, zeros(observ_space))
+    made = networks.define(observs, actions, config(network=network))
+    output = apply(made.policy, zeros(observs))
     assert output.shape == (BATCH, distributions.output_size(actions))
-    assert apply(made.value, zeros(observ_space)).shape == (BATCH, 1)
+    assert apply(made.value, zeros(observs)).shape == (BATCH, 1)
     assert sequences.is_recurrent(made.policy) == recurrent
     assert sequences.is_recurrent(made.value) == recurrent
+
+
+@pytest.mark.parametrize('recurrent', [False, True])
+def test_outputs_fit_the_actions(recurrent, subtests):
+    # What reads observations knows of no actions, and the other way round.
+    for name, observs in OBSERVS.items():
+        with subtests.test(name):
+            require_outputs_fit(observs, CHOICE, recurrent)
+    for actions in (BOX, gym.spaces.MultiDiscrete([2, 3])):
+        with subtests.test(str(actions)):
+            require_outputs_fit(OBSERVS['Dict'], actions, recurrent)
 
 
 def flat(space, value):

@@ -12,6 +12,7 @@ from agents.tools import errors
 from agents.tools.runs import progress
 
 LOCK = """
+import sys
 from agents.scripts import run_directory
 with run_directory.locked(sys.argv[1]):
     print('locked', flush=True)

@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from agents.scripts import config_file, config_names, configs, overrides, train
+from agents.scripts import config_file, configs, overrides, train
+from agents.scripts.config_names import list_configs
 from agents.scripts.settings import ALGORITHM_GROUPS
 from agents.scripts.settings_text import (
     LEGEND,
@@ -16,6 +17,8 @@ from agents.scripts.settings_text import (
     format_value,
 )
 from agents.tools.attr_dict import AttrDict
+
+CONFIGS = {name: getattr(configs, name)() for name in list_configs()}
 
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'settings.md'
 
@@ -45,30 +48,30 @@ def test_setting_is_one_line_where_there_is_no_terminal():
     assert lines[-1] == LEGEND
 
 
-@pytest.mark.parametrize('name', config_names.list_configs())
-def test_every_setting_is_listed_and_what_differs_is_marked(name):
-    config = getattr(configs, name)()
-    defaults = getattr(configs, config.algorithm)()
-    listed = parse_columns(format_columns(config))
-    assert set(listed) == set(config)
-    for key, (mark, value) in listed.items():
-        assert value == format_value(config[key])
-        assert (mark == '*') == (config[key] != defaults[key])
+def test_every_setting_is_listed_and_what_differs_is_marked(subtests):
+    for name, config in CONFIGS.items():
+        with subtests.test(name):
+            defaults = getattr(configs, config.algorithm)()
+            listed = parse_columns(format_columns(config))
+            assert set(listed) == set(config)
+            for key, (mark, value) in listed.items():
+                assert value == format_value(config[key])
+                assert (mark == '*') == (config[key] != defaults[key])
 
 
-@pytest.mark.parametrize('width', [80, 100, 120, 250])
-@pytest.mark.parametrize('name', config_names.list_configs())
-def test_columns_fit_the_terminal(name, width):
-    config = getattr(configs, name)()
-    lines = format_columns(config, width).splitlines()
-    assert max(map(len, lines)) <= width
-    for line in lines:
-        if re.match('[ *] ', line) and line != LEGEND[: len(line)]:
-            # Name, value and meaning begin where they do in every line.
-            assert line[24:26].isspace() or line[:26].isspace()
-    # Nothing is lost but the ends of lines.
-    words = format_columns(config).split()
-    assert '\n'.join(lines).split() == words
+def test_columns_fit_the_terminal(subtests):
+    for name, config in CONFIGS.items():
+        words = format_columns(config).split()
+        for width in (80, 100, 120, 250):
+            with subtests.test(name, width=width):
+                lines = format_columns(config, width).splitlines()
+                assert max(map(len, lines)) <= width
+                for line in lines:
+                    if re.match('[ *] ', line) and line != LEGEND[: len(line)]:
+                        # Name, value and meaning begin as in every line.
+                        assert line[24:26].isspace() or line[:26].isspace()
+                # Nothing is lost but the ends of lines.
+                assert '\n'.join(lines).split() == words
 
 
 def test_terminal_that_is_too_narrow_breaks_no_words():
@@ -107,12 +110,12 @@ def test_values_that_are_not_plain(width):
     assert re.search(r'^Your own\n  mine +3$', text, re.M)
 
 
-@pytest.mark.parametrize('name', config_names.list_configs())
-def test_values_are_such_as_the_command_line_takes(name):
-    config = getattr(configs, name)()
-    base = getattr(configs, config.algorithm)()
-    texts = [f'{key}={format_value(config[key])}' for key in config]
-    assert overrides.apply(base, texts) == config
+def test_values_are_such_as_the_command_line_takes(subtests):
+    for name, config in CONFIGS.items():
+        with subtests.test(name):
+            base = getattr(configs, config.algorithm)()
+            texts = [f'{key}={format_value(config[key])}' for key in config]
+            assert overrides.apply(base, texts) == config
 
 
 def test_page_is_that_of_the_table():
