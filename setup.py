@@ -102,7 +102,7 @@ setuptools.setup(
             'mypy>=1.11,<3',
             'nbclient>=0.10,<1',
             'psutil>=5.9,<8',
-            'pytest>=8,<10',
+            'pytest>=9,<10',
             'pytest-xdist>=3.7,<4',  # Runs tests on several cores.
             RUFF,
             'setuptools>=70.1',  # Builds the wheel.

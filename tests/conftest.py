@@ -57,6 +57,16 @@ def own_state(common_directory):
 
 
 @pytest.fixture
+def eagerly():
+    """Runs what would be compiled step by step, which saves compiling it."""
+    from agents.tools.graph.backend import tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
 def nothing_left():
     """Fails a test that leaves a process or shared memory behind."""
     processes = descendants()

@@ -3,8 +3,6 @@
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
 
@@ -19,7 +17,7 @@ print(backend.build_sdist('.'))
 
 
 @pytest.fixture(scope='module')
-def archives(tmp_path_factory):
+def archives(tmp_path_factory, run_python):
     """Names and contents of the files of the wheel and of the sources."""
     place = tmp_path_factory.mktemp('package')
     for name in ('agents', 'tests', 'docs', 'benchmarks'):
@@ -28,12 +26,8 @@ def archives(tmp_path_factory):
     for path in ROOT.iterdir():
         if path.is_file():
             shutil.copy(path, place)
-    subprocess.run(
-        [sys.executable, '-c', BUILD],
-        cwd=place,
-        check=True,
-        capture_output=True,
-    )
+    result = run_python('-c', BUILD, cwd=place)
+    assert result.code == 0, result.problems
     [wheel], [sources] = place.glob('*.whl'), place.glob('*.tar.gz')
     with zipfile.ZipFile(wheel) as zipped:
         built = {name: zipped.read(name) for name in zipped.namelist()}

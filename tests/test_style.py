@@ -1,8 +1,8 @@
 """Format, lint and types, as part of the one command that checks all."""
 
+import os
 import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
@@ -19,36 +19,25 @@ ROOT = pathlib.Path(__file__).parent.parent
     ],
     ids=['format', 'lint', 'types'],
 )
-def test_checks(command):
+def test_checks(run_python, command):
     if command == ['mypy'] and sys.version_info < (3, 11):
         pytest.skip('NumPy has no newer versions, whose types are meant, there')
-    result = subprocess.run(
-        [sys.executable, '-m', *command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not result.returncode, result.stdout + result.stderr
+    result = run_python('-m', *command, cwd=ROOT)
+    assert not result.code, result.output + result.problems
 
 
 @pytest.mark.slow
-def test_users_may_be_strict(monkeypatch):
+def test_users_may_be_strict(run_python):
     """As with the installed package, of which checkers report no errors."""
-    monkeypatch.setenv('MYPYPATH', str(ROOT))
-    result = subprocess.run(
-        [
-            *(sys.executable, '-m', 'mypy', '--strict', '--config-file='),
-            '--follow-imports=silent',
-            f'--cache-dir={ROOT / ".mypy_cache" / "strict"}',
-            'types_of_user.py',
-        ],
+    result = run_python(
+        *('-m', 'mypy', '--strict', '--config-file='),
+        '--follow-imports=silent',
+        f'--cache-dir={ROOT / ".mypy_cache" / "strict"}',
+        'types_of_user.py',
         cwd=ROOT / 'tests',
-        capture_output=True,
-        text=True,
-        check=False,
+        env={**os.environ, 'MYPYPATH': str(ROOT)},
     )
-    assert not result.returncode, result.stdout + result.stderr
+    assert not result.code, result.output + result.problems
 
 
 def test_map_of_the_commands_has_every_module():

@@ -2,7 +2,6 @@
 
 import ctypes.util
 import os
-import subprocess
 import sys
 
 import pytest
@@ -60,15 +59,10 @@ def config():
 """
 
 
-def test_windows_is_refused_with_what_to_do():
-    result = subprocess.run(
-        [sys.executable, '-c', ON_WINDOWS],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    last = result.stderr.splitlines()[-1]
-    assert result.returncode and last.startswith('ImportError: agents runs on')
+def test_windows_is_refused_with_what_to_do(run_python):
+    result = run_python('-c', ON_WINDOWS)
+    last = result.problems.splitlines()[-1]
+    assert result.code and last.startswith('ImportError: agents runs on')
     assert 'Windows Subsystem for Linux' in last
 
 
@@ -76,25 +70,19 @@ def test_windows_is_refused_with_what_to_do():
 @pytest.mark.skipif(
     sys.version_info < (3, 11), reason='pathlib takes what hides for a method'
 )
-def test_run_as_on_a_mac(tmp_path, nothing_left):
+def test_run_as_on_a_mac(tmp_path, nothing_left, run_python):
     (tmp_path / 'sitecustomize.py').write_text(LIKE_A_MAC)
     (tmp_path / 'mine.py').write_text(CONFIG)
     others = os.environ.get('PYTHONPATH', '').split(os.pathsep)
     places = os.pathsep.join(filter(None, [str(tmp_path), *others]))
-    result = subprocess.run(
-        [
-            *(sys.executable, '-m', 'agents.scripts.train'),
-            *('--config=mine.py:config', '--env_processes'),
-            f'--logdir={tmp_path}',
-        ],
+    result = run_python(
+        *('-m', 'agents.scripts.train', '--config=mine.py:config'),
+        *('--env_processes', f'--logdir={tmp_path}'),
         cwd=tmp_path,
         env={**os.environ, 'PYTHONPATH': places},
-        capture_output=True,
-        text=True,
-        check=False,
     )
-    assert (result.returncode, result.stderr) == (0, '')
-    assert 'step 1,000 (100%)' in result.stdout
+    assert (result.code, result.problems) == (0, '')
+    assert 'step 1,000 (100%)' in result.output
 
 
 @pytest.mark.parametrize(

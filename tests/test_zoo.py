@@ -27,15 +27,19 @@ def test_page_has_all_that_there_are():
         assert getattr(configs, name)().env == row['env']
 
 
-@pytest.mark.parametrize('name', ROWS)
+NATIVE = [name for name in ROWS if name.endswith('_native')]
+SOME = 'memory_native', 'hopper', 'ant'
+
+
+@pytest.mark.parametrize(
+    'name',
+    [n if n in SOME else pytest.param(n, marks=pytest.mark.slow) for n in ROWS],
+)
 def test_policies_are_loaded_and_act(name):
     policy = agents.load(ZOO / name)
     assert f'{policy.checkpoint:,}' == ROWS[name]['step']
     observ = policy.observation_space.sample()
     assert policy.action_space.contains(policy(observ))
-
-
-NATIVE = [name for name in ROWS if name.endswith('_native')]
 
 
 @pytest.mark.parametrize(

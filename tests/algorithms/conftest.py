@@ -12,6 +12,7 @@ from agents.algorithms.algorithm import Task
 from agents.algorithms.learner import Learner
 from agents.algorithms.on_policy import OnPolicy
 from agents.scripts import configs, networks
+from agents.tools import nested
 from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
@@ -55,14 +56,6 @@ class Played(NamedTuple):
     terminated: np.ndarray
     done: np.ndarray
     next_observ: np.ndarray
-
-
-@pytest.fixture
-def eagerly():
-    """Runs what would be compiled step by step, which saves compiling it."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture
@@ -118,7 +111,7 @@ def play():
 
     Observations and rewards are random; episodes end in both ways. Rollouts
     that are played one after the other are continued, unless all agents are
-    to begin anew.
+    to begin anew. Probabilities of actions are measured on demand.
     """
     rng = np.random.default_rng(0)
     now = {'observ': normal(rng, 3), 'begins': np.ones(AGENTS, bool)}
@@ -128,27 +121,27 @@ def play():
         reward=lambda now, action: normal(rng),
         steps=STEPS,
         anew=False,
+        measured=False,
     ):
         now['begins'] |= anew
-        rows = [one_step(algo, rng, now, reward) for _ in range(steps)]
+        rows = []
+        for _ in range(steps):
+            rows.append(one_step(algo, rng, now, reward, measured))
         return Played(*[np.stack(column) for column in zip(*rows, strict=True)])
 
     return run
 
 
-def one_step(algo, rng, now, reward):
+def one_step(algo, rng, now, reward, measured):
     observ, begins = now['observ'], now['begins']
     algo.begin_episode(tf.constant(begins))
-    # What acting is going to compute.
-    inputs, state = (
-        tf.constant(observ),
-        tf.nest.map_structure(
-            lambda variable: variable.read_value(), algo.collector._state
-        ),
-    )
-    distribution, _ = algo.policy.step(inputs, state)
+    inputs, log_prob = tf.constant(observ), np.full(AGENTS, np.nan)
+    if measured:
+        state = nested.map(tf.identity, algo.collector._state)
+        distribution, _ = algo.policy.step(inputs, state)
     action = algo.perform(inputs)
-    log_prob = distribution.log_prob(action).numpy()
+    if measured:
+        log_prob = distribution.log_prob(action).numpy()
     done = rng.random(AGENTS) < 0.25
     terminated = done & (rng.random(AGENTS) < 0.5)
     next_observ = normal(rng, 3)
@@ -157,9 +150,7 @@ def one_step(algo, rng, now, reward):
     transition = Transition(
         rewards, terminated, done & ~terminated, next_observ, never
     )
-    algo.experience(
-        inputs, action, tf.nest.map_structure(tf.constant, transition)
-    )
+    algo.experience(inputs, action, nested.map(tf.constant, transition))
     algo.end_episode(tf.constant(done))
     now['observ'] = np.where(done[:, None], normal(rng, 3), next_observ)
     now['begins'] = done

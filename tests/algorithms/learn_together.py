@@ -28,7 +28,7 @@ AGENTS, UPDATES = 8, 3
 OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTIONS = gym.spaces.Box(-1, 1, (2,), np.float32)
 
-# Other algorithms run step by step, which saves compiling them.
+# Others, and a process alone, run step by step, which saves compiling them.
 COMPILED = ('ppo/average',)
 
 # That ranks do what one does where they average: a minibatch of all rows, as
@@ -137,7 +137,8 @@ def main():
     ranks = mpi.define(world.connect())
     found = {}
     for name in sys.argv[1:]:
-        tf.config.run_functions_eagerly(name not in COMPILED)
+        compiled = ranks.size > 1 and name in COMPILED
+        tf.config.run_functions_eagerly(not compiled)
         found[name] = learn(*name.split('/'), ranks)
     pathlib.Path(str(ranks.rank)).write_text(json.dumps(found))
 

@@ -97,7 +97,7 @@ def test_what_is_foreseen_is_what_would_be_found_afterwards(define, network):
     assert collectors == [ForeseeingCollector, Collector]
     assert algos[0].collector.last().next_observ == ()
     rng, begins = np.random.default_rng(0), np.ones(AGENTS, bool)
-    for _ in range(3):
+    for _ in range(2):
         begins = play(algos, rng, begins)
         for algo in algos:
             algo.update()

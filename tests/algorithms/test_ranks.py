@@ -14,7 +14,7 @@ from agents.tools.transition import Transition
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
-RANKS, AGENTS, STEPS, ROLLOUTS = 2, 2, 6, 3
+RANKS, AGENTS, STEPS, ROLLOUTS = 2, 2, 6, 2
 
 
 class Threads(Communicator):
@@ -114,7 +114,11 @@ def learn_together(define):
         ('reinforce', {}),
         ('ppo', {'kl_stop': 1e-4, 'update_epochs': 4}),
         # Near its target, so that the cutoff has a part in the gradient.
-        ('ppo', {'surrogate': 'penalty', 'kl_target': 1e-4}),
+        pytest.param(
+            'ppo',
+            {'surrogate': 'penalty', 'kl_target': 1e-4},
+            marks=pytest.mark.slow,
+        ),
         # All rows, as each rank leaves out others than one alone; and not so
         # many steps that rounding is all that is left to find.
         ('trpo', {'fisher_every': 1, 'conjugate_steps': 5}),
@@ -151,7 +155,10 @@ def test_all_stop_where_one_cannot_learn(learn_together):
     assert all(isinstance(error, errors.UserError) for error in failures)
 
 
-@pytest.mark.parametrize('distribute', ['average', 'average_epochs'])
+@pytest.mark.parametrize(
+    'distribute',
+    ['average', pytest.param('average_epochs', marks=pytest.mark.slow)],
+)
 def test_useless_gradient_on_one_rank_moves_none(learn_together, distribute):
     rollout = play(np.random.default_rng(0))
     # Beyond what its squared error can be, but not its square.

@@ -10,8 +10,8 @@ from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
 
-def weights(seed=0, **workers):
-    """All variables after three updates."""
+def weights(seed=0, updates=3, **workers):
+    """All variables after some updates."""
     config = configs.ppo(
         env=mock_environment.MockEnvironment,
         seed=seed,
@@ -35,7 +35,7 @@ def weights(seed=0, **workers):
     try:
         graph = utility.define_simulation_graph(*batches, config)
         graph.restart()
-        for _ in range(3):
+        for _ in range(updates):
             graph.train()
         return {name: v.numpy() for name, v in graph.variables.items()}
     finally:
@@ -56,7 +56,7 @@ def test_workers_change_no_bit():
 
 @pytest.mark.usefixtures('eagerly')
 def test_another_seed_gives_other_weights():
-    one, other = weights(env_processes=False), weights(1, env_processes=False)
+    one, other = [weights(seed, 1, env_processes=False) for seed in (0, 1)]
     for name in one:
         if 'network' in name and 'kernel' in name:
             assert (one[name] != other[name]).any(), name

@@ -8,7 +8,6 @@ import pytest
 from agents.parts import distributions, flat, gradients
 from agents.tools.graph.backend import compiled, keras, tf
 
-each_kind = pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
 recurrent_is_slow = pytest.mark.parametrize(
     'network',
     ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
@@ -165,7 +164,7 @@ def test_step_is_the_natural_gradient(define, play):
     )
 
 
-@each_kind
+@recurrent_is_slow
 @pytest.mark.usefixtures('eagerly')
 def test_search_that_rejects_all_steps_changes_no_bit(define, play, network):
     algo = define('trpo', network=network, kl_target=0.1, search_steps=3)

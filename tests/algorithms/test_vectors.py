@@ -72,13 +72,6 @@ class ReadingCritic(tf.Module):
         return {}
 
 
-@pytest.fixture
-def eagerly():
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 def batch_of(lengths, mode):
     vector = VectorSlice(lambda: MockVector(lengths, mode))
     return InGraphBatchEnv(BatchEnv([vector]))

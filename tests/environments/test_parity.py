@@ -174,6 +174,17 @@ def test_steps_from_anywhere(env, twin, case):
         )
 
 
+@pytest.mark.parametrize(
+    'name',
+    [
+        'CartPole-v1',
+        'Pendulum-v1',
+        'MountainCar-v0',
+        pytest.param('Acrobot-v1', marks=pytest.mark.slow),
+        pytest.param('MountainCarContinuous-v0', marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
 def test_trajectories(name, env, case):
     lengths, ends = np.zeros(TRAJECTORIES, int), 0
     for native, other, alive in simulate(name, env, case):

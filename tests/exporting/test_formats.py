@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import zipfile
 
@@ -25,7 +24,7 @@ from agents.tools.envs import observations
 from agents.tools.graph.backend import keras, tf
 
 Spaces = gym.spaces
-STEPS = 1000
+STEPS = 300
 PACKAGES = {'onnx': ('tf2onnx', 'onnxruntime')}
 
 # The image, and much else. Numbers far from zero have a mean that 32 bits do
@@ -314,7 +313,7 @@ def test_a_network_for_one_observation_at_a_time(find, tmp_path):
     np.testing.assert_array_equal(act(program, made.moments), made.actions)
 
 
-def test_runner_needs_numpy_alone(find, tmp_path):
+def test_runner_needs_numpy_alone(find, tmp_path, run_python):
     made = find('masked')
     made.write(tmp_path / 'policy.npz')
     observ, mask, _ = made.moments[0]
@@ -324,15 +323,9 @@ policy = run_policy.Policy('policy.npz')
 print(policy({observ}, mask={mask.tolist()}).tolist())
 print({{'agents', 'tensorflow', 'gymnasium'}} & {{*sys.modules}})
 """
-    result = subprocess.run(
-        [sys.executable, '-c', text],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    result = run_python('-c', text, cwd=tmp_path)
     expected = [str(made.actions[0].tolist()), 'set()']
-    assert result.stdout.splitlines() == expected
+    assert result.output.splitlines() == expected, result.problems
 
 
 def test_runner_is_short():

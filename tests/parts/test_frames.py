@@ -1,5 +1,8 @@
 """Frames that are kept once, and the stacks that are made of them again."""
 
+import sys
+
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -11,6 +14,10 @@ from agents.parts.frames import Frames
 from agents.scripts import configs, env_setup, utility
 from agents.tools import errors
 from agents.tools.graph.backend import tf
+
+# Workers would import TensorFlow with this file, so that what it defines is
+# sent to them whole.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 STACK, SHAPE, STEPS, AGENTS = 3, (3, 2, 2), 5, 4
 
@@ -148,14 +155,6 @@ def config(env=stacked, **changes):
     )
 
 
-@pytest.fixture
-def eagerly():
-    """Runs what would be compiled step by step, which saves compiling it."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 @pytest.mark.usefixtures('eagerly')
 @pytest.mark.parametrize(
     'env',
@@ -193,7 +192,9 @@ def sized_vector(num_envs, size):
 
 
 @pytest.mark.usefixtures('eagerly')
-@pytest.mark.parametrize('env', [sized, sized_vector])
+@pytest.mark.parametrize(
+    'env', [sized, pytest.param(sized_vector, marks=pytest.mark.slow)]
+)
 def test_stack_size_that_is_none_is_something_else(env):
     settings = config(env, env_kwargs={'size': None})
     for _ in agents.train(settings.copy(max_length=99), env_processes=False):

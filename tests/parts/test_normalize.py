@@ -32,9 +32,9 @@ def test_statistics_are_those_of_all_values(shape):
     np.testing.assert_allclose(normalizer.std, pooled.std(0), rtol=1e-5)
 
 
-def one_program(normalizer, rollouts):
-    """Record them row by row, add and normalize them, all in one program."""
-    count, time, agents, size = rollouts.shape
+def one_program(normalizer, shape):
+    """Record rows one by one, add and normalize them, all in one program."""
+    count, time, agents, size = shape
     space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
     recorder = Recorder(space, gym.spaces.Discrete(2), time, agents, ())
     zeros, never = tf.zeros(agents), tf.zeros(agents, bool)
@@ -44,7 +44,7 @@ def one_program(normalizer, rollouts):
         recorder.append(rows[step], tf.zeros(agents, tf.int32), after)
         return (step + 1,)
 
-    def rollout_and_update(number, _):
+    def rollout_and_update(rollouts, number, _):
         rows = rollouts[number]
         tf.while_loop(
             lambda step: step < time, partial(append, rows), [tf.constant(0)]
@@ -53,28 +53,32 @@ def one_program(normalizer, rollouts):
         return number + 1, normalizer.transform(rows)
 
     @compiled
-    def run():
+    def run(rollouts):
         return tf.while_loop(
             lambda number, _: number < count,
-            rollout_and_update,
+            partial(rollout_and_update, rollouts),
             [tf.constant(0), rollouts[0]],
         )[1]
 
-    return run()
+    return run
 
 
 def one_after_the_other(wrap):
     """Add one rollout after the other, and normalize the last."""
 
-    def run(normalizer, rollouts):
+    def prepare(normalizer, shape):
         update, transform = [
             wrap(f) for f in (normalizer.update, normalizer.transform)
         ]
-        for rows in rollouts:
-            update(rows)
-        return transform(rollouts[-1])
 
-    return run
+        def run(rollouts):
+            for rows in rollouts:
+                update(rows)
+            return transform(rollouts[-1])
+
+        return run
+
+    return prepare
 
 
 WAYS = {
@@ -86,7 +90,23 @@ WAYS = {
 each_way = pytest.mark.parametrize('way', WAYS.values(), ids=WAYS)
 
 
-def expect_float64(normalizer, rows, result):
+def each_anew(way, cases, **options):
+    """Normalize arrays of one shape in one program, from the beginning each.
+
+    Yields:
+        Name of the case, the array, and the normalizer with its last result.
+    """
+    shape = next(iter(cases.values())).shape
+    normalizer = normalize.StreamingNormalize(shape[-1:], **options)
+    initial = [variable.numpy() for variable in normalizer.variables]
+    program = way(normalizer, shape)
+    for name, rows in cases.items():
+        for variable, value in zip(normalizer.variables, initial, strict=True):
+            variable.assign(value)
+        yield name, rows, (normalizer, program(tf.constant(rows)))
+
+
+def expect_float64(normalizer, result, rows):
     """Compare statistics and the last rows, normalized, to those of NumPy."""
     exact = rows.astype(np.float64)
     pooled = exact.reshape(-1, exact.shape[-1])
@@ -97,35 +117,32 @@ def expect_float64(normalizer, rows, result):
 
 
 @each_way
-@pytest.mark.parametrize('offset', [0, 3e4, -1e6])
 @pytest.mark.parametrize('lead', [(2, 1), (8, 3), (128, 1024)])
-def test_far_from_zero_it_is_as_in_float64(way, offset, lead):
-    rng = np.random.default_rng(0)
-    rows = (offset + rng.normal(size=(2, *lead, 3))).astype(np.float32)
-    normalizer = normalize.StreamingNormalize((3,), clip=None)
-    result = way(normalizer, tf.constant(rows))
-    expect_float64(normalizer, rows, result)
+def test_far_from_zero_it_is_as_in_float64(subtests, way, lead):
+    numbers = np.random.default_rng(0).normal(size=(2, *lead, 3))
+    cases = {x: np.float32(x + numbers) for x in (0, 3e4, -1e6)}
+    for offset, rows, found in each_anew(way, cases, clip=None):
+        with subtests.test(offset=offset):
+            expect_float64(*found, rows)
 
 
 @each_way
-@pytest.mark.parametrize('drift', [0, 10, 1e6])
-def test_offset_that_drifts_is_followed_over_many_rollouts(way, drift):
-    rng = np.random.default_rng(0)
-    offset = 1e6 + drift * np.sin(np.linspace(0, np.pi, 300))
-    rows = offset[:, None, None, None] + rng.normal(size=(300, 4, 2, 3))
-    rows = rows.astype(np.float32)
-    normalizer = normalize.StreamingNormalize((3,), clip=None)
-    result = way(normalizer, tf.constant(rows))
-    expect_float64(normalizer, rows, result)
+def test_offset_that_drifts_is_followed_over_many_rollouts(subtests, way):
+    numbers = np.random.default_rng(0).normal(size=(100, 4, 2, 3))
+    wave = np.sin(np.linspace(0, np.pi, 100))[:, None, None, None]
+    cases = {x: np.float32(1e6 + x * wave + numbers) for x in (0, 10, 1e6)}
+    for drift, rows, found in each_anew(way, cases, clip=None):
+        with subtests.test(drift=drift):
+            expect_float64(*found, rows)
 
 
 @each_way
-@pytest.mark.parametrize('constant', [0.1, 1e6 + 0.3])
 @pytest.mark.parametrize('lead', [(1, 1), (128, 1024)])
-def test_what_never_changes_becomes_zero(way, constant, lead):
-    rows = tf.fill((3, *lead, 2), np.float32(constant))
-    result = way(normalize.StreamingNormalize((2,)), rows)
-    assert np.abs(result).max() < 1e-5
+def test_what_never_changes_becomes_zero(subtests, way, lead):
+    cases = {x: np.full((3, *lead, 2), x, np.float32) for x in (0.1, 1e6 + 0.3)}
+    for constant, _, (_, result) in each_anew(way, cases):
+        with subtests.test(constant=constant):
+            assert np.abs(result).max() < 1e-5
 
 
 @pytest.fixture

@@ -1,8 +1,5 @@
 """Which cores a process stays on, by what the system says of it."""
 
-import subprocess
-import sys
-
 import pytest
 
 from agents.tools import cpu
@@ -15,13 +12,18 @@ print(*cpu.cores())
 """
 
 
-def share(rank, count):
-    arguments = [sys.executable, '-c', SHARE, str(rank), str(count)]
-    result = subprocess.run(arguments, capture_output=True, check=True)
-    return [*map(int, result.stdout.split())]
+@pytest.fixture
+def share(run_python):
+    """A function that finds the cores of a rank."""
+
+    def run(rank, count):
+        result = run_python('-c', SHARE, rank, count)
+        return [*map(int, result.output.split())]
+
+    return run
 
 
-def test_parts_are_equal_and_have_no_core_in_common():
+def test_parts_are_equal_and_have_no_core_in_common(share):
     every = cpu.cores()
     if len(every) < 2:
         pytest.skip('There is only one core.')
@@ -31,6 +33,6 @@ def test_parts_are_equal_and_have_no_core_in_common():
     assert {*first, *second} <= {*every}
 
 
-def test_more_ranks_than_cores_share_all_of_them():
+def test_more_ranks_than_cores_share_all_of_them(share):
     every = cpu.cores()
     assert share(0, len(every) + 1) == every

@@ -2,7 +2,6 @@
 
 import functools
 import random
-import subprocess
 import sys
 import textwrap
 import time
@@ -432,7 +431,7 @@ class Leaving(Counting):
         self.path.touch()
 
 
-def test_no_shared_memory_left(nothing_left):
+def test_no_shared_memory_left(nothing_left, run_python):
     # Files that may not grow stand for memory of which there is none.
     program = """
         import resource, gymnasium as gym, numpy as np
@@ -455,14 +454,9 @@ def test_no_shared_memory_left(nothing_left):
         except errors.EnvError as error:
             print(error)
     """
-    result = subprocess.run(
-        [sys.executable, '-c', textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    result = run_python('-c', textwrap.dedent(program))
     # Twice 5000 floats, and a little.
-    refused, closed = result.stdout.splitlines()
+    refused, closed = result.output.splitlines()
     assert refused.startswith('There are no 40,')
     assert 'bytes of shared memory' in refused
     assert 'has been closed' in closed

@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import textwrap
 import threading
@@ -112,7 +111,7 @@ def test_same_modules_can_be_imported(start, monkeypatch, tmp_path):
     process.close()
 
 
-def test_modules_are_found_where_the_parent_finds_them(tmp_path):
+def test_modules_are_found_where_the_parent_finds_them(tmp_path, run_python):
     # In the directory that one is in, a module lies about in place of another.
     (tmp_path / 'cloudpickle.py').write_text('raise ValueError("A trap.")')
     (tmp_path / 'json.py').write_text('raise ValueError("A trap.")')
@@ -133,15 +132,8 @@ def test_modules_are_found_where_the_parent_finds_them(tmp_path):
             assert process.call('path') == sys.path, process.call('path')
         """)
     )
-    result = subprocess.run(
-        [sys.executable, str(program)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (result.returncode, result.stderr) == (0, '')
+    result = run_python(program, cwd=tmp_path)
+    assert (result.code, result.problems) == (0, '')
 
 
 def test_stays_on_its_core(start):
@@ -228,18 +220,18 @@ PROGRAM = """
 
 @pytest.fixture
 def parent(tmp_path):
-    """Command of a program that starts workers and tells their numbers."""
+    """A program that starts workers and tells their numbers."""
     path = tmp_path / 'parent.py'
     path.write_text(textwrap.dedent(PROGRAM))
-    return [sys.executable, str(path)]
+    return path
 
 
-def test_nothing_survives_a_killed_parent(parent, nothing_left):
-    with subprocess.Popen([*parent, 'stay'], stdout=subprocess.PIPE) as process:
-        assert process.stdout
-        pids = json.loads(process.stdout.readline())
-        assert len(pids) == 6 and all(is_alive(pid) for pid in pids)
-        process.kill()
+def test_nothing_survives_a_killed_parent(nothing_left, parent, start_python):
+    process = start_python(parent, 'stay')
+    pids = json.loads(process.read_until('['))
+    assert len(pids) == 6 and all(is_alive(pid) for pid in pids)
+    process.kill()
+    process.wait()
     assert_over_soon(pids)
 
 
@@ -281,21 +273,22 @@ CLOSING = """
 
 
 def test_worker_that_closed_its_descriptors_ends_with_its_parent(
-    tmp_path, nothing_left
+    nothing_left, tmp_path, start_python
 ):
     path = tmp_path / 'parent.py'
     path.write_text(textwrap.dedent(CLOSING))
-    command = [sys.executable, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout
-        pid = int(process.stdout.readline())
-        time.sleep(0.2)
-        assert is_alive(pid)
-        process.kill()
+    process = start_python(path)
+    pid = int(process.stdout.readline())
+    time.sleep(0.2)
+    assert is_alive(pid)
+    process.kill()
+    process.wait()
     assert_over_soon([pid])
 
 
-def test_parent_that_is_gone_before_its_worker_is_up(tmp_path, nothing_left):
+def test_parent_that_is_gone_before_its_worker_is_up(
+    nothing_left, tmp_path, run_python
+):
     path = tmp_path / 'parent.py'
     path.write_text(
         'import os\n'
@@ -304,10 +297,7 @@ def test_parent_that_is_gone_before_its_worker_is_up(tmp_path, nothing_left):
         'print(pids, flush=True)\n'
         'os.kill(os.getpid(), 9)\n'
     )
-    result = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, check=False
-    )
-    assert_over_soon(json.loads(result.stdout))
+    assert_over_soon(json.loads(run_python(path).output))
 
 
 def test_worker_that_a_thread_started_outlives_the_thread(nothing_left):
@@ -325,12 +315,12 @@ def test_worker_that_a_thread_started_outlives_the_thread(nothing_left):
     started[0].close()
 
 
-def test_nothing_survives_a_parent_that_forgets_to_close(parent, nothing_left):
-    result = subprocess.run(
-        parent, capture_output=True, text=True, timeout=20, check=True
-    )
-    assert result.stderr == ''
-    assert_over_soon(json.loads(result.stdout))
+def test_nothing_survives_a_parent_that_forgets_to_close(
+    nothing_left, parent, run_python
+):
+    result = run_python(parent, timeout=60)
+    assert (result.code, result.problems) == (0, '')
+    assert_over_soon(json.loads(result.output))
 
 
 def assert_over_soon(pids):

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -18,16 +16,17 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def run(program, **settings):
-    """Run a program in a Python of its own, with these settings only."""
-    environ = {k: v for k, v in os.environ.items() if k not in SETTINGS}
-    return subprocess.run(
-        [sys.executable, '-c', program],
-        env={**environ, **settings},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+@pytest.fixture
+def run(run_python):
+    """A function that runs a program with these settings only."""
+
+    def run(program, **settings):
+        environ = {k: v for k, v in os.environ.items() if k not in SETTINGS}
+        result = run_python('-c', program, env={**environ, **settings})
+        assert result.code == 0, result.problems
+        return result
+
+    return run
 
 
 TELL_SETTINGS = f"""
@@ -43,10 +42,10 @@ print(json.dumps(settings))
 """
 
 
-def test_settings_by_default():
+def test_settings_by_default(run):
     result = run(TELL_SETTINGS)
-    found = json.loads(result.stdout)
-    assert result.stderr == ''
+    found = json.loads(result.output)
+    assert result.problems == ''
     assert found['TF_NUM_INTEROP_THREADS'] == '1'
     assert found['KERAS_BACKEND'] == 'tensorflow'
     assert found['XLA_FLAGS'] == '--xla_cpu_prefer_vector_width=512'
@@ -54,7 +53,7 @@ def test_settings_by_default():
     assert found['second'] == 'CPU:1'
 
 
-def test_settings_of_the_user_are_kept():
+def test_settings_of_the_user_are_kept(run):
     settings = {
         'TF_NUM_INTEROP_THREADS': '3',
         'TF_OVERRIDE_GLOBAL_THREADPOOL': '0',
@@ -63,7 +62,7 @@ def test_settings_of_the_user_are_kept():
         'KERAS_BACKEND': 'tensorflow',
         'XLA_FLAGS': '--xla_cpu_prefer_vector_width=256',
     }
-    found = json.loads(run(TELL_SETTINGS, **settings).stdout)
+    found = json.loads(run(TELL_SETTINGS, **settings).output)
     assert {name: found[name] for name in settings} == settings
     assert found['intra'] == 0  # Left alone.
 
@@ -78,7 +77,7 @@ def test_flags_are_added_to_those_of_the_user(monkeypatch):
     'before',
     ['', pytest.param('import IPython.more', marks=pytest.mark.slow)],
 )
-def test_packages_that_it_has_no_use_for_are_left_out(tmp_path, before):
+def test_packages_that_it_has_no_use_for_are_left_out(run, tmp_path, before):
     """But for those that have been imported already."""
     for name in ('matplotlib', 'jax', 'IPython'):
         (tmp_path / name).mkdir()
@@ -92,10 +91,10 @@ print(sorted({{'matplotlib', 'jax', 'IPython'}} & {{*sys.modules}}))
 import matplotlib
 """
     result = run(program, PYTHONPATH=str(tmp_path))
-    assert result.stdout == f'{["IPython"] if before else []}\n'
+    assert result.output == f'{["IPython"] if before else []}\n'
 
 
-def test_garbage_is_collected_once_at_the_end():
+def test_garbage_is_collected_once_at_the_end(run):
     program = """
 import atexit, gc
 atexit.register(lambda: print(gc.get_freeze_count() > 100_000))
@@ -110,7 +109,7 @@ class Game:
 
 Game()
 """
-    assert run(program).stdout == 'closed\nTrue\n'
+    assert run(program).output == 'closed\nTrue\n'
 
 
 def test_import_hides_only_noise(capfd):
@@ -129,7 +128,7 @@ def test_import_error_is_not_swallowed(capfd):
     assert capfd.readouterr().err == 'visible'
 
 
-def test_package_alone_does_not_import_tensorflow():
+def test_package_alone_does_not_import_tensorflow(run):
     program = """
 import sys
 import agents, agents.tools, agents.lazy
@@ -139,7 +138,7 @@ tools.ExternalProcess, tools.EnvError, tools.MockEnvironment
 print('numpy' in sys.modules)
 print('tensorflow' in sys.modules, 'keras' in sys.modules)
 """
-    assert run(program).stdout == 'True\nFalse False\n'
+    assert run(program).output == 'True\nFalse False\n'
 
 
 def test_compiled_functions_are_compiled():
@@ -194,5 +193,5 @@ print(visible, foreign.why_not())
         ),
     ],
 )
-def test_gpus_are_left_alone_unless_asked_for(setting, told):
-    assert run(WITH_GPU, AGENTS_GPU=setting).stdout == f'{told}\n'
+def test_gpus_are_left_alone_unless_asked_for(run, setting, told):
+    assert run(WITH_GPU, AGENTS_GPU=setting).output == f'{told}\n'

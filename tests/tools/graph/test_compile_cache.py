@@ -5,7 +5,6 @@ import os
 import pathlib
 import resource
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -210,23 +209,18 @@ FAILING = """
 
 
 @pytest.mark.slow
-def test_training_goes_on_when_the_cache_fails(tmp_path):
+def test_training_goes_on_when_the_cache_fails(tmp_path, run_python):
     environ = {**os.environ, 'AGENTS_CACHE': str(tmp_path / 'cache')}
     environ.pop('TF_XLA_FLAGS', None)
-    result = subprocess.run(
-        [sys.executable, '-c', textwrap.dedent(FAILING), tmp_path / 'run'],
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.stdout == '2\n0\n', result.stderr
-    assert result.stderr.count('cache:') == 1
-    assert 'is no longer used: No such file' in result.stderr
+    program = textwrap.dedent(FAILING)
+    result = run_python('-c', program, tmp_path / 'run', env=environ)
+    assert result.output == '2\n0\n', result.problems
+    assert result.problems.count('cache:') == 1
+    assert 'is no longer used: No such file' in result.problems
 
 
 @ROOT_ONLY
-def test_user_without_a_name_and_a_home_has_no_cache():
+def test_user_without_a_name_and_a_home_has_no_cache(run_python):
     program = """
         import os
         from agents.tools.graph import compile_cache
@@ -235,13 +229,8 @@ def test_user_without_a_name_and_a_home_has_no_cache():
         os.setuid(12345)
         print([compile_cache.flags()])
     """
-    result = subprocess.run(
-        [sys.executable, '-c', textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (result.stdout, result.stderr) == ("['']\n", '')
+    result = run_python('-c', textwrap.dedent(program))
+    assert (result.output, result.problems) == ("['']\n", '')
 
 
 def test_no_home_is_no_cache(monkeypatch):

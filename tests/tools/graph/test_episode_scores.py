@@ -95,36 +95,39 @@ def test_scores_of_episodes_whose_last_step_was_lost():
 
 
 @pytest.mark.parametrize('jit_compile', [None, False, True])
-@pytest.mark.parametrize('offset', [0.0, -3.0, 1e5])
-def test_spread_of_scores(jit_compile, offset):
+def test_spread_of_scores(subtests, jit_compile):
     random = np.random.default_rng(0)
-    rewards = random.normal(size=(15, 9)).astype(np.float32) + offset
+    normal = random.normal(size=(15, 9))
     done = random.random((15, 9)) < 0.3
     scores = EpisodeScores(9)
 
-    def run():
-        for reward, ended in zip(rewards, done, strict=True):
-            lost = tf.zeros(9, bool)
-            scores.submit(tf.constant(reward, tf.float32), ended, lost)
+    def run(rewards):
+        for reward, ended in zip(tf.unstack(rewards), done, strict=True):
+            scores.submit(reward, ended, tf.zeros(9, bool))
         return scores.clear()
 
     if jit_compile is not None:
         run = tf.function(run, autograph=False, jit_compile=jit_compile)
-    results = {name: float(value) for name, value in run().items()}
-    ends, running = [], np.zeros(9)
-    for reward, ended in zip(rewards.astype(np.float32), done, strict=True):
-        running += reward
-        ends.extend(running[ended])
-        running[ended] = 0
-    assert results['episodes'] == len(ends) > 20
-    expected = {
-        'score': np.mean(ends),
-        'score_std': np.std(ends),
-        'score_min': np.min(ends),
-        'score_max': np.max(ends),
-    }
-    for name, value in expected.items():
-        assert results[name] == pytest.approx(value, rel=1e-5), name
+    for offset in (0.0, -3.0, 1e5):
+        rewards = np.float32(normal + offset)
+        scores.restart()
+        results = run(tf.constant(rewards))
+        ends, running = [], np.zeros(9)
+        for reward, ended in zip(rewards, done, strict=True):
+            running += reward
+            ends.extend(running[ended])
+            running[ended] = 0
+        assert results['episodes'] == len(ends) > 20
+        expected = {
+            'score': np.mean(ends),
+            'score_std': np.std(ends),
+            'score_min': np.min(ends),
+            'score_max': np.max(ends),
+        }
+        for name, value in expected.items():
+            with subtests.test(offset=offset, name=name):
+                found = float(results[name])
+                assert found == pytest.approx(value, rel=1e-5)
 
 
 def test_spread_beside_large_scores():

@@ -3,8 +3,6 @@
 import gc
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
 
@@ -283,7 +281,7 @@ def test_other_versions_are_refused(monkeypatch, major, minor, size, told):
     assert reason is None if told is None else told in reason
 
 
-def test_cache_of_programs_hits_at_the_next_start(tmp_path):
+def test_cache_of_programs_hits_at_the_next_start(tmp_path, run_python):
     program = """
     import numpy as np
     from agents.tools.graph.backend import compiled, tf
@@ -297,14 +295,8 @@ def test_cache_of_programs_hits_at_the_next_start(tmp_path):
     environ = {**os.environ, 'AGENTS_CACHE': str(tmp_path / 'cache')}
     found = []
     for _ in range(2):
-        output = subprocess.run(
-            [sys.executable, '-c', textwrap.dedent(program)],
-            env=environ,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        ).stdout
-        assert output == '[4. 6.]\n'
+        result = run_python('-c', textwrap.dedent(program), env=environ)
+        assert result.output == '[4. 6.]\n', result.problems
         files = [p for p in (tmp_path / 'cache').rglob('*') if p.is_file()]
         found.append({path.name: path.stat().st_mtime_ns for path in files})
     assert found[0]

@@ -3,8 +3,6 @@
 import os
 import resource
 import socket
-import subprocess
-import sys
 import time
 
 import pytest
@@ -176,21 +174,16 @@ with files.replacing(pathlib.Path(sys.argv[1])) as file:
 """
 
 
-def test_leftovers_of_the_dead_alone_are_removed(run):
+def test_leftovers_of_the_dead_alone_are_removed(run, start_python):
     others = ['.x.new', '.notes', 'x.0123456789abcdef.new', '.x.01234567.new']
     for name in others:
         (run / name).write_text('Mine.')
-    process = subprocess.Popen(
-        [sys.executable, '-c', KILLED, str(run / 'x')],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout.readline() == 'there\n'
-        files.clear_up(run)
-        assert len(os.listdir(run)) == len(others) + 1
-        process.kill()
+    process = start_python('-c', KILLED, run / 'x')
+    process.read_until('there')
+    files.clear_up(run)
+    assert len(os.listdir(run)) == len(others) + 1
+    process.kill()
+    process.wait()
     assert len(os.listdir(run)) == len(others) + 1
     files.clear_up(run)
     assert sorted(os.listdir(run)) == sorted(others)

@@ -6,8 +6,6 @@ import math
 import os
 import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 
@@ -834,16 +832,10 @@ print(saved, left)
 """
 
 
-def test_killed_at_any_moment_of_a_save(tmp_path, nothing_left):
-    result = subprocess.run(
-        [sys.executable, '-c', SAVE_UNTIL_KILLED, str(tmp_path), '4'],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert not result.returncode, result.stderr
-    saved, left = map(int, result.stdout.split())
+def test_killed_at_any_moment_of_a_save(nothing_left, tmp_path, run_python):
+    result = run_python('-c', SAVE_UNTIL_KILLED, tmp_path, 4)
+    assert result.code == 0, result.problems
+    saved, left = map(int, result.output.split())
     assert saved > 0
     assert left > 0  # Some were killed in the middle.
     variables = {
