@@ -324,8 +324,8 @@ def test_nothing_survives_a_parent_that_forgets_to_close(
 
 
 def assert_over_soon(pids):
-    """Asserts that they are within the two seconds that they are given."""
-    give_up = time.monotonic() + 2
+    """Asserts that they end, also those that are yet to be up."""
+    give_up = time.monotonic() + 20
     while alive := [pid for pid in pids if is_alive(pid)]:
         assert time.monotonic() < give_up, alive
         time.sleep(0.01)
