@@ -329,10 +329,14 @@ def define_deep():
     return network
 
 
-@pytest.mark.parametrize('wrap', [lambda f: f, compiled], ids=['eager', 'xla'])
 @pytest.mark.parametrize(
-    'part_rows', [4, pytest.param(None, marks=pytest.mark.slow)]
+    'wrap',
+    [
+        pytest.param(lambda f: f, id='eager'),
+        pytest.param(compiled, id='xla', marks=pytest.mark.slow),
+    ],
 )
+@pytest.mark.parametrize('part_rows', [None, 4])
 def test_parts_of_rows_are_like_the_whole(wrap, part_rows):
     network, other = define_deep(), define_deep()
     one, two = define(network), define(other)
