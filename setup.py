@@ -66,6 +66,7 @@ setuptools.setup(
         'cloudpickle>=3,<4',  # Sends constructors of environments to workers.
         'imageio-ffmpeg>=0.5,<1',  # Brings the encoder for videos.
         'matplotlib>=3.8,<4',  # Draws learning curves.
+        'safetensors>=0.5,<1',  # Stores the tensors of checkpoints.
         'rich>=13.7,<16',  # Shows on a terminal how a training goes on.
     ],
     extras_require={

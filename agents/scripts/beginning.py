@@ -163,11 +163,11 @@ def _match(
 
     A value that one of both lacks is left out.
     """
-    from agents.tools.runs import bundle
+    from agents.tools.runs import tensors
 
     home = source.directory / utility.CHECKPOINTS
-    prefix = checkpoints.path_of(home, source.step) / checkpoints.BUNDLE
-    stored = _by_part(bundle.variables(prefix))
+    path = checkpoints.path_of(home, source.step)
+    stored = _by_part(tensors.specs(path / checkpoints.TENSORS))
     mine = _by_part(variables)
     pairs = {}
     for part in source.parts:

@@ -84,23 +84,19 @@ def of_rewards(
     centered.
     """
     from agents.parts import normalize  # These need TensorFlow.
-    from agents.tools.runs import bundle
+    from agents.tools.runs import tensors
 
     path = checkpoints.path_of(logdir / utility.CHECKPOINTS, step)
-    prefix = path / checkpoints.BUNDLE
-    stored = {
-        name.rpartition(REWARDS)[2]: variable
-        for name, variable in bundle.variables(prefix).items()
-        if REWARDS in name
+    file = path / checkpoints.TENSORS
+    names = {
+        name.rpartition(REWARDS)[2]: name
+        for name, spec in tensors.specs(file).items()
+        if REWARDS in name and spec == tensors.Spec('float64', [])
     }
-    names = 'count', 'squares'
-    if any(
-        name not in stored or stored[name][:2] != ('float64', [])
-        for name in names
-    ):
+    if not {'count', 'squares'} <= {*names}:
         return None
-    values = bundle.values(prefix, [stored[name] for name in names])
-    count, squares = map(float, values)
+    stored = tensors.read(file, names.values())
+    count, squares = [float(stored[names[x]]) for x in ('count', 'squares')]
     if not (0 <= count < MOST_VALUES and math.isfinite(squares)):
         raise errors.ConfigError(
             f'The statistics of rewards in {path} must be finite and of at '

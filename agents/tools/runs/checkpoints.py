@@ -1,13 +1,13 @@
 """The files of checkpoints; their contents are the saver's.
 
-A checkpoint is a directory named after the step. It holds a TensorFlow bundle
-and a manifest with the length and the hash of every file, and no code. It is
-written under another name, forced to the disk and then renamed, so that
+A checkpoint is a directory named after the step. It holds the tensors in the
+format safetensors and a manifest with their length and hash, and no code. It
+is written under another name, forced to the disk and then renamed, so that
 whatever happens meanwhile, a directory with that name is whole.
 
-The manifest also has the mean score of the evaluation that the checkpoint was
-written after, if it was. Which checkpoint is the best follows from that alone,
-so that there is no other file that could disagree with it.
+The manifest also has the version that wrote it and the mean score of the
+evaluation before, if there was one. Which checkpoint is the best follows from
+that alone, so that there is no other file that could disagree with it.
 """
 
 import contextlib
@@ -22,16 +22,15 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import agents
 from agents.tools import errors
-from agents.tools.runs import files
+from agents.tools.runs import files, tensors
 
 MANIFEST = 'manifest.json'
-BUNDLE = 'variables'
-FILES = f'{BUNDLE}.index', f'{BUNDLE}.data-00000-of-00001'
+TENSORS = 'variables.safetensors'
 
 # Limits for files that may come from strangers.
 MANIFEST_BYTES = 10_000
-FILE_BYTES = 2**32
 
 # The names of checkpoints; steps are numbers of 64 bits.
 _STEP = '[0-9]{12,18}'
@@ -122,11 +121,10 @@ def verify(path: pathlib.Path) -> None:
         if not files.is_directory(path):
             raise ValueError('there is no such directory')
         expected = _read_manifest(path)['files']
-        if set(expected) != set(FILES):
+        if set(expected) != {TENSORS}:
             raise ValueError(f'{MANIFEST} lists other files')
-        for name in FILES:
-            if _summary(path / name) != expected[name]:
-                raise ValueError(f'{name} has changed')
+        if _summary(path / TENSORS) != expected[TENSORS]:
+            raise ValueError(f'{TENSORS} has changed')
     except (errors.UserError, ValueError, LookupError, TypeError) as error:
         raise errors.UserError(
             f'The checkpoint {path} is not whole: {str(error).rstrip(".")}.'
@@ -141,7 +139,7 @@ def last_whole(directory: pathlib.Path) -> pathlib.Path | None:
 
 def count_numbers(path: pathlib.Path) -> int:
     """Count the numbers of 32 bits that a checkpoint has room for."""
-    return (path / FILES[1]).stat().st_size // 4
+    return (path / TENSORS).stat().st_size // 4
 
 
 def is_whole(path: pathlib.Path) -> bool:
@@ -180,15 +178,15 @@ def _replaced(final: pathlib.Path) -> pathlib.Path:
 
 
 def seal(path: pathlib.Path, score: float | None = None) -> None:
-    """Force all files to the disk and write the manifest."""
-    for name in FILES:
-        files.sync(path / name)
-    told: dict[str, Any] = {
-        'files': {name: _summary(path / name) for name in FILES}
+    """Force the tensors to the disk and write the manifest."""
+    files.sync(path / TENSORS)
+    manifest: dict[str, Any] = {
+        'version': agents.__version__,
+        'files': {TENSORS: _summary(path / TENSORS)},
     }
     if score is not None:
-        told['score'] = float(score)
-    text = json.dumps(told, indent=2)
+        manifest['score'] = float(score)
+    text = json.dumps(manifest, indent=2)
     files.write(path / MANIFEST, text.encode())
 
 
@@ -252,7 +250,7 @@ def _set_aside(damaged: pathlib.Path) -> None:
 def _summary(path: pathlib.Path) -> dict[str, int | str]:
     """The length and the hash of a file."""
     digest, size = hashlib.sha256(), 0
-    with files.opened(path, FILE_BYTES) as file:
+    with files.opened(path, tensors.FILE_BYTES) as file:
         while part := file.read(2**20):
             digest.update(part)
             size += len(part)

@@ -10,8 +10,9 @@ import numpy as np
 
 from agents.tools import errors
 from agents.tools.graph.backend import tf
-from agents.tools.runs import bundle, checkpoints
+from agents.tools.runs import checkpoints, tensors
 from agents.tools.runs.checkpoints import Scored
+from agents.tools.runs.tensors import Spec
 
 # How often to try to write a checkpoint, and the time between.
 TRIES = 3
@@ -206,12 +207,10 @@ class Saver:
             return False
         if self._place is None:
             return True
-        prefix, place = path / checkpoints.BUNDLE, self._variables[self._place]
-        stored = bundle.variables(prefix).get(self._place)
-        if stored is None or _kind(stored) != _kind(place):
+        file, place = path / checkpoints.TENSORS, self._variables[self._place]
+        if tensors.specs(file).get(self._place) != _spec(place):
             return False
-        (value,) = bundle.values(prefix, [stored])
-        return value == place.numpy()
+        return tensors.read(file, [self._place])[self._place] == place.numpy()
 
     def _values(self) -> dict[str, tf.Tensor]:
         return {
@@ -230,7 +229,7 @@ class Saver:
         for attempt in range(1, TRIES + 1):
             try:
                 with checkpoints.replacing(final, score) as new:
-                    _write_bundle(new, values)
+                    tensors.write(new / checkpoints.TENSORS, values)
                 return
             except OSError as error:
                 if attempt == TRIES:
@@ -254,12 +253,9 @@ class Saver:
         names = [
             name
             for name, variable in self._variables.items()
-            if _kind(stored[name]) == _kind(variable)
+            if stored[name] == _spec(variable)
         ]
-        read = bundle.values(
-            path / checkpoints.BUNDLE, [stored[name] for name in names]
-        )
-        values = dict(zip(names, read, strict=True))
+        values = tensors.read(path / checkpoints.TENSORS, names)
         for name, value in values.items():
             if value.dtype.kind == 'f' and not np.isfinite(value).all():
                 raise errors.ConfigError(
@@ -274,16 +270,13 @@ class Saver:
             if name not in names
         }
 
-    def _match(self, path: pathlib.Path) -> dict[str, bundle.Variable]:
+    def _match(self, path: pathlib.Path) -> dict[str, Spec]:
         """Find in a checkpoint what fits the variables."""
-        found = {
-            name: variable
-            for name, variable in bundle.variables(
-                path / checkpoints.BUNDLE
-            ).items()
+        stored = {
+            name: spec
+            for name, spec in tensors.specs(path / checkpoints.TENSORS).items()
             if name in self._variables or not self._partial
         }
-        stored = {name: _kind(variable) for name, variable in found.items()}
         expected = {
             name: self._expect(name, stored.get(name))
             for name in self._variables
@@ -293,15 +286,15 @@ class Saver:
                 f'The checkpoint {path} does not fit the configuration: '
                 f'{_describe_difference(stored, expected)}.'
             )
-        return found
+        return stored
 
-    def _expect(self, name: str, stored: Any) -> tuple[str, list[int]]:
-        """The type and shape of a variable, for as many agents as stored."""
-        dtype, shape = _kind(self._variables[name])
+    def _expect(self, name: str, stored: Spec | None) -> Spec:
+        """Return the spec of a variable, for as many agents as stored."""
+        dtype, shape = _spec(self._variables[name])
         axis = self._of_agents.get(name)
-        if stored and axis is not None and len(stored[1]) == len(shape):
-            shape[axis] = stored[1][axis]
-        return dtype, shape
+        if stored and axis is not None and len(stored.shape) == len(shape):
+            shape[axis] = stored.shape[axis]
+        return Spec(dtype, shape)
 
 
 def _require_finite(values: Mapping[str, tf.Tensor]) -> None:
@@ -313,33 +306,24 @@ def _require_finite(values: Mapping[str, tf.Tensor]) -> None:
             )
 
 
-def _write_bundle(path: pathlib.Path, values: Mapping[str, tf.Tensor]) -> None:
-    names = sorted(values)
-    try:
-        tf.raw_ops.SaveV2(
-            prefix=str(path / checkpoints.BUNDLE),
-            tensor_names=names,
-            shape_and_slices=[''] * len(names),
-            tensors=[values[name] for name in names],
-        )
-    except tf.errors.OpError as error:
-        raise OSError(errors.in_an_operation(error.message)) from error
-
-
-def _kind(variable: Any) -> tuple[str, list[int]]:
-    return tf.as_dtype(variable.dtype).name, list(variable.shape)
+def _spec(variable: Any) -> Spec:
+    return Spec(tf.as_dtype(variable.dtype).name, list(variable.shape))
 
 
 def _describe_difference(
-    stored: Mapping[str, Any], expected: Mapping[str, Any]
+    stored: Mapping[str, Spec], expected: Mapping[str, Spec]
 ) -> str:
     """Say which variables differ, the first of them if they are many."""
     found = [
-        f'{name}: {stored.get(name, "missing")}, '
-        f'expected {expected.get(name, "none")}'
+        f'{name}: {_describe(stored.get(name), "missing")}, '
+        f'expected {_describe(expected.get(name), "none")}'
         for name in sorted({*stored, *expected})
         if stored.get(name) != expected.get(name)
     ]
     rest = len(found) - MOST_DIFFERENCES
     more = [f'and {rest} more'] if rest > 0 else []
     return '; '.join([*found[:MOST_DIFFERENCES], *more])
+
+
+def _describe(spec: Spec | None, otherwise: str) -> str:
+    return f'{spec.dtype} {spec.shape}' if spec else otherwise

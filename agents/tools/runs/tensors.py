@@ -1,0 +1,81 @@
+"""Tensors by name in a file of the format safetensors, perhaps a stranger's.
+
+The library checks the header and refuses what does not fit the file. Here its
+length is limited beforehand, as the header is held in memory.
+"""
+
+import contextlib
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from agents.tools import errors
+from agents.tools.runs import files
+
+# Limits for files from strangers.
+FILE_BYTES = 2**32
+HEADER_BYTES = 2**20
+
+# Types of numbers by their names in the format.
+DTYPES = {
+    'BOOL': 'bool',
+    'U8': 'uint8',
+    'I32': 'int32',
+    'I64': 'int64',
+    'F16': 'float16',
+    'F32': 'float32',
+    'F64': 'float64',
+}
+
+
+class Spec(NamedTuple):
+    """Type and shape of a tensor."""
+
+    dtype: str
+    shape: list[int]
+
+
+def write(path: pathlib.Path, tensors: Mapping[str, Any]) -> None:
+    """Write arrays or TensorFlow's tensors to a new file."""
+    arrays = {
+        name: np.asarray(tensor, order='C') for name, tensor in tensors.items()
+    }
+    path.write_bytes(safetensors.numpy.save(arrays))
+
+
+def specs(path: pathlib.Path) -> dict[str, Spec]:
+    """Return types and shapes by name; reads the header only."""
+    with _opened(path) as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        return {
+            name: Spec(DTYPES[part.get_dtype()], part.get_shape())
+            for name, part in slices.items()
+        }
+
+
+def read(path: pathlib.Path, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Read some tensors, whose sizes the caller has found to be right."""
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in names}
+
+
+@contextlib.contextmanager
+def _opened(path: pathlib.Path) -> Iterator[Any]:
+    with files.opened(path, FILE_BYTES) as file:
+        header = int.from_bytes(file.read(8), 'little')
+    if header > HEADER_BYTES:
+        raise errors.ConfigError(
+            f'The header of {path} must have at most {HEADER_BYTES:,} bytes, '
+            f'got {header:,}.'
+        )
+    try:
+        with safetensors.safe_open(path, framework='np') as file:
+            yield file
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise errors.ConfigError(
+            f'{path} must be a file of safetensors: {error}.'
+        ) from error
