@@ -10,6 +10,7 @@ import pytest
 import agents
 from agents.scripts import configs, utility
 from agents.tools.graph.backend import tf
+from agents.tools.runs import checkpoints, tensors
 
 # Settings of a training of a moment.
 TINY = {
@@ -121,8 +122,7 @@ def checkpoint():
     def read(directory, step=None):
         step = utility.last_checkpoint(directory) if step is None else step
         path = pathlib.Path(directory) / utility.CHECKPOINTS / f'{step:012d}'
-        reader = tf.train.load_checkpoint(str(path / 'variables'))
-        names = reader.get_variable_to_shape_map()
-        return {name: reader.get_tensor(name) for name in names}
+        file = path / checkpoints.TENSORS
+        return tensors.read(file, tensors.specs(file))
 
     return read

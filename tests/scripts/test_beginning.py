@@ -189,7 +189,8 @@ def test_what_does_not_fit_is_told_by_its_setting(
 
 def test_damage_falls_back_and_says_so(source, tiny, tmp_path, begin):
     copy = shutil.copytree(source, tmp_path / 'copy')
-    (copy / 'checkpoints' / f'{20:012d}' / 'variables.index').write_text('')
+    file = copy / 'checkpoints' / f'{20:012d}' / 'variables.safetensors'
+    file.write_text('')
     seen, told = begin(tiny(**SMALL), begin_from=copy)
     assert seen[f'{NORMALIZER}/count'] == 10
     (said,) = [line for line in told if 'not whole' in line]

@@ -12,7 +12,7 @@ from agents.scripts import config_file, configs, utility
 from agents.scripts.settings import find_defaults
 from agents.scripts.training import train
 from agents.tools.graph import simulation
-from agents.tools.graph.backend import tf
+from agents.tools.runs import checkpoints, tensors
 
 STEPS = 256
 
@@ -36,9 +36,8 @@ def last_checkpoint(logdir):
     """All that the last checkpoint of a run holds, by name."""
     step = utility.last_checkpoint(logdir)
     path = pathlib.Path(logdir) / utility.CHECKPOINTS / f'{step:012d}'
-    reader = tf.train.load_checkpoint(str(path / 'variables'))
-    names = reader.get_variable_to_shape_map()
-    return step, {name: reader.get_tensor(name) for name in names}
+    file = path / checkpoints.TENSORS
+    return step, tensors.read(file, tensors.specs(file))
 
 
 def assert_same(first, second):

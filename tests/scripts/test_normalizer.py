@@ -7,7 +7,7 @@ import pytest
 import agents
 from agents.scripts import normalizer
 from agents.tools import errors
-from agents.tools.runs import bundle
+from agents.tools.runs import tensors
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
@@ -53,7 +53,7 @@ def test_count_of_a_stranger_is_refused(tiny, tmp_path, monkeypatch):
     policy = train(tiny(env=Watched), tmp_path)
     for value in (np.nan, 1e300, -1.0):
         monkeypatch.setattr(
-            bundle, 'values', lambda *_, v=value: iter([v, 1.0])
+            tensors, 'read', lambda *_, v=value: dict.fromkeys(_[1], v)
         )
         with pytest.raises(errors.ConfigError, match='rewards in .* must be'):
             normalizer.of_rewards(tmp_path, policy.checkpoint, None)
