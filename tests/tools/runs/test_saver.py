@@ -289,7 +289,9 @@ def test_every_flipped_bit_is_seen(tmp_path):
     verify(path)
     for name in FILES:
         whole = (path / name).read_bytes()
-        for position in range(len(whole)):
+        # But for the version, which tells who wrote it.
+        begin = whole.index(b'"files"') if name == MANIFEST else 0
+        for position in range(begin, len(whole)):
             flip(path / name, position, position % 8)
             with pytest.raises(UserError, match='is not whole'):
                 verify(path)
@@ -514,7 +516,7 @@ def test_difference_names_only_what_differs(tmp_path):
     with pytest.raises(ConfigError) as raised:
         Saver(tmp_path, variables).restore()
     _, difference = str(raised.value).split('configuration: ')
-    assert difference == "step: ('int64', []), expected ('float32', [])."
+    assert difference == 'step: int64 [], expected float32 [].'
 
 
 def test_difference_of_a_stranger_is_one_short_line(tmp_path):
