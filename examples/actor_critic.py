@@ -82,8 +82,12 @@ class ActorCritic(Algorithm):
     def of_agents(self):
         return [self._recorder.of_agents()]
 
-    def transient(self):
-        return self._recorder.transient()
+    def saved(self):
+        return {
+            'recorder': self._recorder,
+            'value': self._value,
+            'optimizer': self._optimizer,
+        }
 
     def _loss(self, steps):
         policy = self.policy.unroll(steps['inputs'], steps['begins'], ())

@@ -9,6 +9,7 @@ from agents.parts import layers
 from agents.parts.policy import Policy
 from agents.parts.record import Record
 from agents.tools.attr_dict import AttrDict
+from agents.tools.graph import weights
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 from agents.tools.transition import Transition
@@ -141,9 +142,15 @@ class Algorithm(tf.Module):
         """Tensors by name that are worth a histogram."""
         return {}
 
-    def saved(self) -> Any:
-        """What a checkpoint holds the variables of, a module or a nest."""
-        return self
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name.
+
+        Variables, modules, networks and nests of them; the policy is saved
+        anyhow. Checkpoints are written between updates, so that what only
+        matters within a rollout can be left out. By default all variables, by
+        the names of attributes.
+        """
+        return weights.attributes(self)
 
     def of_agents(self) -> list[Any]:
         """Variables of the agents of this rank, `[agent, ...]`, in nests.
@@ -155,14 +162,6 @@ class Algorithm(tf.Module):
 
     def of_all_agents(self) -> list[Any]:
         """The same of all ranks' agents, where this one has them all."""
-        return []
-
-    def transient(self) -> list[Any]:
-        """Variables, in nests or modules, that a checkpoint does without.
-
-        Checkpoints are written between updates, so that what only matters
-        within a rollout is among them.
-        """
         return []
 
 
@@ -211,5 +210,5 @@ class Wrapper(Algorithm):
     def of_agents(self) -> list[Any]:
         return self.algorithm.of_agents()
 
-    def transient(self) -> list[Any]:
-        return self.algorithm.transient()
+    def saved(self) -> dict[str, Any]:
+        return self.algorithm.saved()

@@ -98,9 +98,13 @@ class Collector(tf.Module):
         """Variables of the agents of this rank, `[agent, ...]`."""
         return [self._state, self._recorder.of_agents()]
 
-    def transient(self) -> list[Any]:
-        """Variables that a checkpoint does without."""
-        return [self._seed, *self._recorder.transient()]
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint between rollouts holds, by name."""
+        return {
+            'rollouts': self._rollouts,
+            'state': self._state,
+            'rollout': self._recorder,
+        }
 
     def _define_state(self, num_agents: int) -> Any:
         """The recurrent state at the beginning."""
@@ -167,9 +171,6 @@ class ForeseeingCollector(Collector):
 
     def last(self) -> Record:
         return _split_state(super().last())
-
-    def transient(self) -> list[Any]:
-        return [self._output, self._value, *super().transient()]
 
     def _define_state(self, num_agents: int) -> Any:
         networks = self._policy.network, self._predictor.network

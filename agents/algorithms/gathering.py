@@ -77,9 +77,6 @@ class GatheringCollector(Collector):
     def is_sound(self) -> tf.Tensor:
         return ~self._ranks.any(~super().is_sound())
 
-    def transient(self) -> list[Any]:
-        return [*super().transient(), self._whole]
-
 
 class Leader(Wrapper):
     """The first rank, which learns.
@@ -99,9 +96,6 @@ class Leader(Wrapper):
         metrics = self.algorithm.update()
         self._sharing.share(self.algorithm.is_sound())
         return metrics
-
-    def saved(self) -> Any:
-        return self.algorithm.saved()
 
     def of_agents(self) -> list[Any]:
         # What else is known of agents is known of all of them here.
@@ -126,7 +120,6 @@ class Follower(Collecting):
         self.collector = GatheringCollector(self.policy, task)
         self._sharing = _Sharing(self.policy, task.ranks)
         self._sound = tf.Variable(True, trainable=False)
-        self._imitates = task.config.rewards != 'environment'
 
     def update(self) -> dict[str, tf.Tensor]:
         self._send_record()
@@ -143,16 +136,11 @@ class Follower(Collecting):
             'What another rank has recorded cannot be learnt from.'
         )
 
-    def saved(self) -> Any:
-        # By the names that the first rank has for them.
-        mine = {'collector': self.collector}
-        return {'algorithm': mine} if self._imitates else mine
+    def saved(self) -> dict[str, Any]:
+        return {'collector': self.collector}
 
     def of_agents(self) -> list[Any]:
         return self.collector.of_agents()
-
-    def transient(self) -> list[Any]:
-        return [self._sound, *self.collector.transient()]
 
     @compiled
     def _send_record(self) -> None:

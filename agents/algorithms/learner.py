@@ -10,6 +10,7 @@ from agents.parts.optimizer import Optimizer
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools.attr_dict import AttrDict
+from agents.tools.graph import weights
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 
@@ -53,9 +54,12 @@ class Learner(tf.Module):
         """Tensors by name that are worth a histogram."""
         return {}
 
-    def transient(self) -> list[Any]:
-        """Variables that a checkpoint does without."""
-        return []
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name; the policy is saved anyhow.
+
+        By default all variables, by the names of attributes.
+        """
+        return weights.attributes(self)
 
 
 class GradientLearner(Learner):
@@ -76,6 +80,9 @@ class GradientLearner(Learner):
 
     def failure(self) -> Exception | None:
         return self.optimizer.failure()
+
+    def saved(self) -> dict[str, Any]:
+        return {'optimizer': self.optimizer}
 
     def summary(self) -> dict[str, tf.Tensor]:
         return self.optimizer.summary('policy')

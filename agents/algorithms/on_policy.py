@@ -178,9 +178,13 @@ class OnPolicy(Collecting):
         parts = self.collector, self.critic, self.reward_normalizer
         return [part.of_agents() for part in parts]
 
-    def transient(self) -> list[Any]:
-        parts = self.collector.transient() + self.learner.transient()
-        return [self._log, self._sound, *parts]
+    def saved(self) -> dict[str, Any]:
+        return {
+            'collector': self.collector,
+            'value': self.critic,
+            'learner': self.learner,
+            'reward_normalizer': self.reward_normalizer,
+        }
 
     @around_networks
     def _take_record(self) -> tuple[Record, Chances]:

@@ -152,9 +152,20 @@ class NativeBatchEnv(tf.Module):
             self._transition,
         ]
 
-    def transient(self) -> list[Any]:
-        """Variables that a checkpoint does without: the seed is a setting."""
-        return [self._seed]
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name."""
+        reward, terminated, truncated, next_observ = self._transition
+        return {
+            'count': self._count,
+            'length': self._length,
+            'state': self._state,
+            'observ': self._observ,
+            'begins': self._begins,
+            'reward': reward,
+            'terminated': terminated,
+            'truncated': truncated,
+            'next_observ': next_observ,
+        }
 
     def _reset(self, before: Any, observ: Any, mask: tf.Tensor) -> None:
         fresh = self._env.reset(self._key('reset'), len(self))

@@ -77,6 +77,14 @@ class Adam(Optimizer):
         self._square = tf.Variable(tf.zeros(weights.size), trainable=False)
         self._step = tf.Variable(0.0, trainable=False)
 
+    def saved(self) -> dict[str, Any]:
+        return {
+            **super().saved(),
+            'mean': self._mean,
+            'square': self._square,
+            'step': self._step,
+        }
+
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
         """The weights of an owner, and the running mean of their gradients."""
         return {

@@ -95,6 +95,14 @@ class Predictor(tf.Module):
         """Tensors by name that are worth a histogram."""
         return {}
 
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name."""
+        return {
+            'network': self.network,
+            'state': self._state,
+            'state_after': self._after,
+        }
+
     def of_agents(self) -> list[Any]:
         """Variables of the agents of this rank, `[agent, ...]`."""
         return [self._state, self._after]
@@ -198,6 +206,9 @@ class Critic(Predictor):
 
     def failure(self) -> Exception | None:
         return self.optimizer.failure()
+
+    def saved(self) -> dict[str, Any]:
+        return {**super().saved(), 'optimizer': self.optimizer}
 
     def summary(self) -> dict[str, tf.Tensor]:
         return self.optimizer.summary('value')

@@ -70,10 +70,6 @@ class Expert(tf.Module):
         rows = tf.cast(uniform * self._count, tf.int32)
         return nested.map(lambda x: tf.gather(x, rows), self.read())
 
-    def transient(self) -> list[Any]:
-        """Variables that a checkpoint does without, as they are in the file."""
-        return [self._shown]
-
 
 def flat_action(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
     """Actions that environments are given, as distributions are over them."""

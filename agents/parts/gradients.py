@@ -173,6 +173,10 @@ class Useless(tf.Module):
         self._skipped.assign(tf.where(finite, 0, self._skipped + 1))
         return finite
 
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name."""
+        return {'skipped': self._skipped, 'skipped_weight': self._culprit}
+
     def assign(self, skipped: tf.Tensor) -> None:
         """Set the number of useless gradients in a row."""
         self._skipped.assign(tf.cast(skipped, tf.int32))

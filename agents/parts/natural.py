@@ -72,6 +72,15 @@ class Kronecker(Optimizer):
         self._last = tf.Variable(tf.zeros(self._weights.size), trainable=False)
         self._step = tf.Variable(0, trainable=False)
 
+    def saved(self) -> dict[str, Any]:
+        return {
+            **super().saved(),
+            'factors': self._factors,
+            'inverses': self._inverses,
+            'last_change': self._last,
+            'step': self._step,
+        }
+
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
         """The weights of an owner, and their last change."""
         return {

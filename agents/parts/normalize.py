@@ -113,6 +113,14 @@ class StreamingNormalize(tf.Module):
         ):
             variable.assign_add(tf.where(sound, change, tf.zeros_like(change)))
 
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name."""
+        return {
+            'count': self._count,
+            'mean': self._mean,
+            'squares': self._squares,
+        }
+
     def summary(self) -> dict[str, tf.Tensor]:
         """The statistics by name, for logging."""
         return {'mean': self.mean, 'std': self.std}
@@ -181,6 +189,10 @@ class NormalizeObserv(tf.Module):
         for name, normalizer in self._normalizers.items():
             normalizer.update(leaves[name], sound)
 
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name."""
+        return self._normalizers
+
     def _named(self, nest: Any) -> dict:
         names = nested.names(self._specs, 'observ')
         return dict(zip(names, nested.flatten(nest), strict=True))
@@ -236,6 +248,10 @@ class NormalizeReward(tf.Module):
         self._past.assign(tf.where(sound, past[-1], self._past))
         counts = tf.logical_not(tf.broadcast_to(lost, past.shape))
         self._statistics.update(past, sound, counts)
+
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name."""
+        return {'statistics': self._statistics, 'returns': self._past}
 
     def of_agents(self) -> Any:
         """Variables of the agents of this rank, `[agent, ...]`."""

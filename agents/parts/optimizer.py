@@ -50,6 +50,10 @@ class Optimizer(tf.Module):
         """Why to give up, if too many gradients were useless."""
         return self._useless.failure()
 
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name; not the weights."""
+        return self._useless.saved()
+
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
         """Tensors of an owner by name that are worth a histogram."""
         return {f'weights/{owner}': self._weights.read()}

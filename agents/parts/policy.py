@@ -83,6 +83,14 @@ class Policy(tf.Module):
         parts = [*encoder, self.network]
         return [weight for part in parts for weight in part.trainable_variables]
 
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name."""
+        return {
+            'network': self.network,
+            'encoder': self.encoder,
+            'normalizer': self.normalizer,
+        }
+
     def prepare(self, observ: Any) -> Inputs:
         """Normalize observations `[..., *shape]` as environments return them.
 

@@ -284,10 +284,9 @@ class Recorder(tf.Module):
         """Variables of the agents, `[agent, ...]`."""
         return self._coming
 
-    def transient(self) -> list[Any]:
-        """The variables that only matter within a rollout."""
-        frames = [] if self._frames is None else [self._frames]
-        return [self._step, self._begins, self._matrices, self._taken, frames]
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint between rollouts holds, by name."""
+        return self._coming
 
     def _describe_stacks(self) -> Exception:
         assert self._frames is not None

@@ -12,15 +12,15 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import checkpoints
 from agents.tools.world import World
 
-# The names in a checkpoint of what can be taken, and what that is.
+# What can be taken, and how its names in a checkpoint begin.
 POLICY = 'policy'
 VALUE = 'value'
 SEEN, REWARDS = 'statistics of observations', 'statistics of rewards'
 PARTS = {
-    POLICY: 'policy/(?:network|encoder)/',
-    SEEN: 'policy/normalizer/',
-    VALUE: 'algo/(?:algorithm/)*(?:critic|collector/predictor)/network/',
-    REWARDS: 'algo/(?:algorithm/)*reward_normalizer/statistics/',
+    POLICY: ('policy/network/', 'policy/encoder/'),
+    SEEN: ('policy/normalizer/',),
+    VALUE: ('algo/value/network/',),
+    REWARDS: ('algo/reward_normalizer/statistics/',),
 }
 
 # Settings that say what rewards are, and so what the value is of.
@@ -125,11 +125,8 @@ def take(
         pairs = _match(source, graph.variables, config)
         saver = utility.define_saver(pairs, source.directory, partial=True)
         saver.restore(source.step)
-        names = {id(variable): name for name, variable in pairs.items()}
-        parts = {_part(name) for name in names.values()}
-        mine = {id(each): name for name, each in graph.variables.items()}
-        taken = [mine[key] for key in names]
-        _tell(source, parts, say)
+        taken = [*pairs]
+        _tell(source, taken, say)
     _share(ranks.share(taken), graph.variables, ranks)
 
 
@@ -159,46 +156,28 @@ def _find_whole(
 def _match(
     source: Source, variables: Mapping[str, Any], config: AttrDict
 ) -> dict[str, Any]:
-    """The variables to be set, by the names that the other run has for them.
-
-    A value that one of both lacks is left out.
-    """
+    """Find the variables to be set; a value that one run lacks is left out."""
     from agents.tools.runs import tensors
 
     home = source.directory / utility.CHECKPOINTS
     path = checkpoints.path_of(home, source.step)
-    stored = _by_part(tensors.specs(path / checkpoints.TENSORS))
-    mine = _by_part(variables)
+    stored = tensors.specs(path / checkpoints.TENSORS)
     pairs = {}
     for part in source.parts:
-        old, new = stored[part], mine[part]
+        old, new = [
+            {
+                name: list(tensor.shape)
+                for name, tensor in tensors_by_name.items()
+                if name.startswith(PARTS[part])
+            }
+            for tensors_by_name in (stored, variables)
+        ]
         if part not in (POLICY, SEEN) and not (old and new):
             continue
-        kinds = [
-            {key: list(each.shape) for key, (_, each) in found.items()}
-            for found in (old, new)
-        ]
-        if kinds[0] != kinds[1]:
+        if old != new:
             raise _misfit(source, part, config)
-        pairs.update({old[key][0]: new[key][1] for key in old})
+        pairs.update({name: variables[name] for name in new})
     return pairs
-
-
-def _by_part(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Variables and their names, by parts and what is left of the names."""
-    found: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
-    for name, variable in variables.items():
-        part = _part(name)
-        if part is not None:
-            rest = re.sub(PARTS[part], '', name, count=1)
-            kind = 'encoder/' if '/encoder/' in name else ''
-            found[part][kind + rest] = name, variable
-    return found
-
-
-def _part(name: str) -> str | None:
-    matching = (p for p, pattern in PARTS.items() if re.match(pattern, name))
-    return next(matching, None)
 
 
 def _misfit(source: Source, part: str, config: AttrDict) -> errors.ConfigError:
@@ -213,12 +192,14 @@ def _misfit(source: Source, part: str, config: AttrDict) -> errors.ConfigError:
 
 
 def _tell(
-    source: Source, parts: set[str | None], say: Callable[[str, str], None]
+    source: Source, taken: Sequence[str], say: Callable[[str, str], None]
 ) -> None:
     directory, _, step = source.name.rpartition('@')
-    listed = [part for part in PARTS if part in parts]
+    listed, lacking = [], []
+    for part, prefixes in PARTS.items():
+        is_taken = any(name.startswith(prefixes) for name in taken)
+        (listed if is_taken else lacking).append(part)
     say('begin', f'from {directory} at step {int(step):,}: {", ".join(listed)}')
-    lacking = [part for part in PARTS if part not in parts]
     rest = [*lacking, 'optimizer, schedule and step']
     say('', f'{", ".join(rest)} begin anew')
 

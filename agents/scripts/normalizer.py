@@ -14,8 +14,8 @@ from agents.tools.runs import checkpoints
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.parts.normalize import NormalizeObserv
 
-# What the statistics of rewards are called in a checkpoint of any algorithm.
-REWARDS = 'reward_normalizer/statistics/'
+# The statistics of rewards in a checkpoint.
+REWARDS = 'algo/reward_normalizer/statistics/{}'
 
 # Limit for statistics that may come from a stranger.
 MOST_VALUES = 1e18
@@ -88,15 +88,11 @@ def of_rewards(
 
     path = checkpoints.path_of(logdir / utility.CHECKPOINTS, step)
     file = path / checkpoints.TENSORS
-    names = {
-        name.rpartition(REWARDS)[2]: name
-        for name, spec in tensors.specs(file).items()
-        if REWARDS in name and spec == tensors.Spec('float64', [])
-    }
-    if not {'count', 'squares'} <= {*names}:
+    names = [REWARDS.format(part) for part in ('count', 'squares')]
+    specs, number = tensors.specs(file), tensors.Spec('float64', [])
+    if any(specs.get(name) != number for name in names):
         return None
-    stored = tensors.read(file, names.values())
-    count, squares = [float(stored[names[x]]) for x in ('count', 'squares')]
+    count, squares = map(float, tensors.read(file, names).values())
     if not (0 <= count < MOST_VALUES and math.isfinite(squares)):
         raise errors.ConfigError(
             f'The statistics of rewards in {path} must be finite and of at '

@@ -318,15 +318,11 @@ class SimulationGraph:
     def _name_variables(self) -> dict[str, Any]:
         from agents.tools.graph import weights
 
-        transient = self.algo.transient()
-        parts = {'algo': self.algo.saved(), 'scores': self._scores}
+        parts = {'algo': self.algo, 'scores': self._scores}
         if self._batch_env.native:
-            envs = {'env': self._batch_env, 'eval_env': self._eval_env}
-            transient = [transient, [env.transient() for env in envs.values()]]
-            parts.update(envs)
-        lost = weights.named_variables(transient, 'transient')
+            parts.update(env=self._batch_env, eval_env=self._eval_env)
         policy = name_policy(self.algo.policy)
-        others = [*lost.values(), *policy.values()]
+        others = policy.values()
         return {**policy, **weights.named_variables(parts, others=others)}
 
     def _list_of_agents(self) -> list[tuple[Any, int]]:

@@ -30,6 +30,5 @@ def test_only_acting_has_to_be_defined():
     assert algo.summary() == {}
     assert algo.failure() is None
     assert algo.is_sound()
-    assert algo.transient() == []
     with pytest.raises(NotImplementedError):
         algo.perform(tf.zeros(3))

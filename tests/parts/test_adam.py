@@ -209,5 +209,5 @@ def test_too_many_useless_gradients_are_told_of():
 def test_weights_are_not_the_optimizers_own():
     names = weights.named_variables(define(variables(), 0.1))
     assert set(names) == {
-        'mean', 'square', 'step', 'useless/skipped', 'useless/culprit'
+        'mean', 'square', 'step', 'skipped', 'skipped_weight'
     }  # fmt: skip

@@ -13,7 +13,7 @@ from agents.scripts.training import train
 from agents.tools import errors
 from tests.scripts.test_training import listener
 
-NORMALIZER = 'policy/normalizer/normalizers/observ'
+NORMALIZER = 'policy/normalizer/observ'
 
 
 @pytest.fixture(scope='module')
@@ -73,7 +73,7 @@ def test_weights_and_statistics_are_taken_and_the_rest_begins_anew(
     before = checkpoint(source)
     taken = {
         *(f'policy/network/{n}' for n in KINDS),
-        *(f'algo/critic/network/{n}' for n in KINDS),
+        *(f'algo/value/network/{n}' for n in KINDS),
         *(f'{NORMALIZER}/{n}' for n in STATISTICS),
         *(f'algo/reward_normalizer/statistics/{n}' for n in STATISTICS),
     }
@@ -119,11 +119,8 @@ def test_other_algorithms_begin_with_what_they_have_as_well(
         np.testing.assert_array_equal(
             seen[f'policy/network/{name}'], before[f'policy/network/{name}']
         )
-        value = seen.get(
-            f'algo/critic/network/{name}',
-            seen.get(f'algo/collector/predictor/network/{name}'),
-        )
-        same = np.array_equal(value, before[f'algo/critic/network/{name}'])
+        value = seen.get(f'algo/value/network/{name}')
+        same = np.array_equal(value, before[f'algo/value/network/{name}'])
         assert same == (not lacking) or not np.any(value)
     assert told[-1] == f' {lacking}optimizer, schedule and step begin anew'
 

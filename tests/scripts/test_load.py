@@ -287,7 +287,7 @@ def test_checkpoint_that_is_asked_for(debug_run, checkpoint):
         loaded = agents.load(debug_run.directory, checkpoint=step)
         expected = checkpoint(debug_run.directory, step)
         normalizer = loaded._policy.normalizer._normalizers['observ']
-        prefix = 'policy/normalizer/normalizers/observ'
+        prefix = 'policy/normalizer/observ'
         np.testing.assert_array_equal(
             normalizer.mean, expected[f'{prefix}/mean']
         )
@@ -334,7 +334,7 @@ def test_settings_that_do_not_fit_the_checkpoint(run):
     replace(run, 'policy_layers: [64, 64]', 'policy_layers: [64, 32]')
     with pytest.raises(errors.ConfigError, match='does not fit') as info:
         agents.load(run)
-    assert "[64, 2]), expected ('float32', [32, 2])" in str(info.value)
+    assert '[64, 2], expected float32 [32, 2]' in str(info.value)
 
 
 def test_network_of_the_user_needs_the_config(run):

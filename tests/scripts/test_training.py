@@ -233,7 +233,7 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
     rest = list(train(tiny(), tmp_path, env_processes=False, say=console))
     assert 'train resumed at step 20; tracing and compiling' in told
     assert before['step'] == 2 * 20 and before['algo/collector/rollouts'] == 2
-    assert before['policy/normalizer/normalizers/observ/count'] == 20
+    assert before['policy/normalizer/observ/count'] == 20
     # Environments are not saved, and so the scores of episodes begin anew.
     for name in before.keys() - {'scores/running'}:
         np.testing.assert_array_equal(at_resume[name], before[name], name)

@@ -171,9 +171,7 @@ def test_checkpoint_restores_every_variable_that_outlives_a_rollout(
     saver = utility.define_saver(trained.variables, tmp_path)
     saver.save(20)
     assert utility.define_saver(other.variables, tmp_path).restore() == 20
-    every, restored = [
-        weights.named_variables(one.algo) for one in (trained, other)
-    ]
+    every, restored = [dict(walk(one.algo)) for one in (trained, other)]
     differing = sorted(
         name
         for name, variable in every.items()
@@ -192,6 +190,19 @@ def test_checkpoint_restores_every_variable_that_outlives_a_rollout(
     ]
 
 
+def walk(thing, path=''):
+    """All variables of a module, saved or not, by their attributes."""
+    if isinstance(thing, tf.Variable):
+        yield path.strip('/'), thing
+    elif isinstance(thing, dict):
+        for name, part in thing.items():
+            yield from walk(part, f'{path}/{name}')
+    elif isinstance(thing, (list, tuple)):
+        yield from walk(dict(enumerate(thing)), path)
+    elif isinstance(thing, tf.Module):
+        yield from walk(weights.attributes(thing), path)
+
+
 class Wrapper(Algorithm):
     """Lets another algorithm do everything."""
 
@@ -202,8 +213,8 @@ class Wrapper(Algorithm):
         self.own = tf.Variable(5.0)
         self.scratch = tf.Variable(tf.zeros(len(batch_env)))
 
-    def transient(self):
-        return [self.scratch, *self.algo.transient()]
+    def saved(self):
+        return {'algo': self.algo, 'own': self.own}
 
 
 def test_nested_algorithm_is_saved_as_it_says(graph, tiny):

@@ -91,6 +91,9 @@ class NaturalLearner(GradientLearner):
             'skipped': self.optimizer.skipped,
         }
 
+    def saved(self) -> dict[str, Any]:
+        return {**super().saved(), 'step_size': self._step_size}
+
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         steps, policy = apply_to_rows(self._policy, rows)
         score = score_loss(policy.log_prob(steps['action']), steps['advantage'])

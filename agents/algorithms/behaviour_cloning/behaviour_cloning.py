@@ -50,8 +50,8 @@ class BehaviourCloning(Algorithm):
     def summary(self) -> dict[str, tf.Tensor]:
         return self._cloner.optimizer.summary('policy')
 
-    def transient(self) -> list[Any]:
-        return [self._seed, self._actor, *self._expert.transient()]
+    def saved(self) -> dict[str, Any]:
+        return {'optimizer': self._cloner.optimizer, 'updates': self._updates}
 
     @around_networks
     def _update(self) -> dict[str, tf.Tensor]:

@@ -52,6 +52,15 @@ class Discriminator(tf.Module):
             weights, config.discriminator_rate, ranks=task.ranks
         )
 
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name."""
+        return {
+            'normalizer': self.normalizer,
+            'encoder': self._encoder,
+            'network': self._network,
+            'optimizer': self.optimizer,
+        }
+
     def see(self, steps: Steps, sound: tf.Tensor) -> None:
         """Add observations to the statistics, if they are sound."""
         self.normalizer.update(self._visible(steps), sound)

@@ -84,13 +84,15 @@ class GAIL(Wrapper):
             **self.discriminator.optimizer.summary('discriminator'),
         }
 
-    def transient(self) -> list[Any]:
-        return [
-            self._log,
-            self._seed,
-            *self.algorithm.transient(),
-            *self.expert.transient(),
-        ]
+    def saved(self) -> dict[str, Any]:
+        cloner = self._cloner and self._cloner.optimizer
+        return {
+            **self.algorithm.saved(),
+            'discriminator': self.discriminator,
+            'cloner': {'optimizer': cloner},
+            'updates': self._updates,
+            'episodes': {'ends': self._ends, 'steps': self._steps},
+        }
 
     @around_networks
     def _clone_once(self, cloner: Cloner) -> None:

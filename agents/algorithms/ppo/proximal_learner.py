@@ -57,8 +57,8 @@ class ProximalLearner(MinibatchLearner):
             **super().summary(),
         }
 
-    def transient(self) -> list[Any]:
-        return [self._kl]
+    def saved(self) -> dict[str, Any]:
+        return {**super().saved(), 'kl_penalty': self._penalty}
 
     def _find_old(self, rollout: Rollout) -> distributions.Distribution:
         """The distributions that the actions were drawn from."""

@@ -85,8 +85,8 @@ class TrustRegionLearner(Learner):
             'steps/policy': self._step.read_value(),
         }
 
-    def transient(self) -> list[Any]:
-        return [self._step]
+    def saved(self) -> dict[str, Any]:
+        return self._useless.saved()
 
     def _define_rows(self, rollout: Rollout) -> Any:
         """What is known of each step, to be measured again and again."""

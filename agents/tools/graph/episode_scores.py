@@ -37,6 +37,10 @@ class EpisodeScores(tf.Module):
         self._totals = tf.Variable(totals, trainable=False)
         self.restart()
 
+    def saved(self) -> dict[str, tf.Variable]:
+        """Return what a checkpoint holds, by name."""
+        return {'running': self._running, 'totals': self._totals}
+
     @property
     def counting(self) -> tf.Tensor:
         """Which agents have episodes left that count."""

@@ -11,11 +11,12 @@ from agents.tools.graph.backend import tf
 def named_variables(
     thing: Any, prefix: str = '', others: Iterable[tf.Variable] = ()
 ) -> dict[str, tf.Variable]:
-    """All variables reachable from an object, by a path of attribute names.
+    """Return the variables of an object by the names of a checkpoint.
 
-    The names follow from the code alone and not from what else was built in
-    the process, so that they can be found again in a checkpoint. A variable
-    that is reachable in several ways has the first of its names.
+    A module has a method `saved`, which returns its variables, modules and
+    networks by name. Other modules are named by their attributes. Variables of
+    a network are numbered, followed by their names in Keras. A variable that
+    is reachable in several ways has the first of its names.
 
     Args:
         thing: A module, network or nest of variables.
@@ -69,6 +70,15 @@ def _collect(thing: Any, path: str, found: dict, seen: set[int]) -> None:
         _collect(part, f'{path}/{name}' if path else name, found, seen)
 
 
+def attributes(module: tf.Module) -> dict[str, Any]:
+    """Return the attributes of a module by name, without underscores."""
+    return {
+        key.strip('_'): value
+        for key, value in sorted(vars(module).items())
+        if not key.startswith('_self_')  # TensorFlow's own.
+    }
+
+
 def _parts(thing: Any) -> list[tuple[str, Any]]:
     if isinstance(thing, (list, tuple)):
         return [(str(index), part) for index, part in enumerate(thing)]
@@ -80,12 +90,10 @@ def _parts(thing: Any) -> list[tuple[str, Any]]:
             (f'{index}-{re.sub("_[0-9]+", "", variable.name)}', variable)
             for index, variable in enumerate(thing.variables)
         ]
+    if hasattr(thing, 'saved'):
+        return [*thing.saved().items()]
     if isinstance(thing, tf.Module):
-        return [
-            (key.strip('_'), value)
-            for key, value in sorted(vars(thing).items())
-            if not key.startswith('_self_')  # TensorFlow's own.
-        ]
+        return [*attributes(thing).items()]
     return []
 
 
