@@ -72,11 +72,15 @@ def _collect(thing: Any, path: str, found: dict, seen: set[int]) -> None:
 
 def attributes(module: tf.Module) -> dict[str, Any]:
     """Return the attributes of a module by name, without underscores."""
-    return {
-        key.strip('_'): value
-        for key, value in sorted(vars(module).items())
-        if not key.startswith('_self_')  # TensorFlow's own.
-    }
+    found: dict[str, Any] = {}
+    for key, value in sorted(vars(module).items()):
+        if key.startswith('_self_'):  # TensorFlow's own.
+            continue
+        name = key.strip('_')
+        if name in found:
+            raise ValueError(f'Two attributes have the name {name!r}.')
+        found[name] = value
+    return found
 
 
 def _parts(thing: Any) -> list[tuple[str, Any]]:

@@ -52,7 +52,7 @@ def test_variable_by_several_ways_has_one_name():
 
 def test_two_variables_of_one_name_are_refused():
     module = Module(x=variable(), _x=variable())
-    with pytest.raises(ValueError, match="Two variables have the name 'x'"):
+    with pytest.raises(ValueError, match="Two attributes have the name 'x'"):
         weights.named_variables(module)
 
 
