@@ -41,7 +41,7 @@ MEMORY = 3 * 2**30
 
 # A checkpoint of the run, and its files.
 STEP, PLACE = 1000, 'run/checkpoints/000000001000'
-INDEX, DATA = 'variables.index', 'variables.data-00000-of-00001'
+TENSORS = 'variables.safetensors'
 
 Open = Callable[[], Any]
 Mutator = Callable[[bytes, bytes, random.Random], bytes]
@@ -125,17 +125,17 @@ def make_files(directory: pathlib.Path) -> None:
 def readers() -> dict[str, Reader]:
     """The readers by name; their files are those of `make_files`."""
     config, rows = 'run/config.yaml', 'run/progress.csv'
-    index, data = f'{PLACE}/{INDEX}', f'{PLACE}/{DATA}'
+    data = f'{PLACE}/{TENSORS}'
     text, archive = mutators.mutate_text, mutators.mutate_zip
-    table, plain = mutators.mutate_table, mutators.mutate_bytes
-    whole = (config, 'run/spaces.bin', index, data, f'{PLACE}/manifest.json')
+    tensors, plain = mutators.mutate_tensors, mutators.mutate_bytes
+    whole = (config, 'run/spaces.bin', data, f'{PLACE}/manifest.json')
     return {
         'settings': Reader(1.2, (config,), text, _settings),
         'spaces': Reader(20, ('rich/spaces.bin',), text, _spaces),
         'manifest': Reader(24, (whole[-1],), text, _manifest),
-        'index': Reader(44, (index,), table, _index),
-        'restore': Reader(2, (index, data), table, _restore),
-        'normalizer': Reader(6, (index, data), table, _normalizer),
+        'tensors': Reader(44, (data,), tensors, _tensors),
+        'restore': Reader(2, (data,), tensors, _restore),
+        'normalizer': Reader(6, (data,), tensors, _normalizer),
         'progress': Reader(40, (rows,), text, _progress),
         'results': Reader(0.8, (rows, config), text, _results),
         'plot': Reader(0.05, (rows, config), text, _plot),
@@ -170,22 +170,21 @@ def _manifest(directory: pathlib.Path) -> Open:
     return read
 
 
-def _index(directory: pathlib.Path) -> Open:
-    from agents.tools.runs import bundle
+def _tensors(directory: pathlib.Path) -> Open:
+    from agents.tools.runs import tensors
 
-    prefix = directory / PLACE / 'variables'
-    return lambda: bundle.variables(prefix)
+    return lambda: tensors.specs(directory / PLACE / TENSORS)
 
 
 def _restore(directory: pathlib.Path) -> Open:
     from agents.tools.graph.backend import tf
-    from agents.tools.runs import bundle
+    from agents.tools.runs import tensors
     from agents.tools.runs.saver import Saver
 
     checkpoint = directory / PLACE
-    stored = bundle.variables(checkpoint / 'variables')
-    values = bundle.values(checkpoint / 'variables', stored.values())
-    variables = dict(zip(stored, map(tf.Variable, values), strict=True))
+    path = checkpoint / TENSORS
+    stored = tensors.read(path, tensors.specs(path))
+    variables = {name: tf.Variable(value) for name, value in stored.items()}
     saver = Saver(checkpoint.parent, variables)
 
     def restore() -> None:
@@ -197,12 +196,10 @@ def _restore(directory: pathlib.Path) -> Open:
 
 def _seal(checkpoint: pathlib.Path) -> None:
     """Let the manifest fit the files, as a stranger would."""
-    found = {}
-    for name in (INDEX, DATA):
-        data = (checkpoint / name).read_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        found[name] = {'bytes': len(data), 'sha256': digest}
-    text = json.dumps({'files': found})
+    data = (checkpoint / TENSORS).read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    summary = {'bytes': len(data), 'sha256': digest}
+    text = json.dumps({'files': {TENSORS: summary}})
     (checkpoint / 'manifest.json').write_text(text)
 
 

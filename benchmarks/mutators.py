@@ -27,9 +27,6 @@ METHODS = [
     *[zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA],
 ]
 
-# What a table of names and messages ends with.
-MAGIC = bytes.fromhex('57fb808b247547db')
-
 
 def mutate_bytes(data: bytes, other: bytes, chance: random.Random) -> bytes:
     """Change a file in one place to three."""
@@ -59,7 +56,7 @@ def _change(part: bytes, other: bytes, chance: random.Random) -> bytes:
         case 5:
             return chance.choice(TEXTS)
         case 6:
-            return varint(chance.choice(INTEGERS))
+            return chance.choice(INTEGERS).to_bytes(8, 'little')
         case 7:
             return re.sub(rb'\d+', chance.choice(NUMBERS), part, count=3)
     return chance.choice(NUMBERS)
@@ -136,61 +133,11 @@ def _mutate_headers(data: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-def mutate_table(data: bytes, other: bytes, chance: random.Random) -> bytes:
-    """Change entries of the index of a checkpoint, or its bytes."""
-    from agents.tools.runs import bundle
-
-    if not data.endswith(MAGIC) or chance.random() < 0.4:
+def mutate_tensors(data: bytes, other: bytes, chance: random.Random) -> bytes:
+    """Change the header of tensors, or any bytes."""
+    if chance.random() < 0.3:
         return mutate_bytes(data, other, chance)
-    entries = [*bundle._entries(data)]
-    for _ in range(chance.choice([1, 1, 2, 5])):
-        row = chance.randrange(len(entries))
-        name, value = entries[row]
-        kind = chance.randrange(6)
-        if kind == 0:
-            name = mutate_bytes(name, other, chance)
-        elif kind == 1:
-            _, value = chance.choice(entries)
-        elif kind == 2:
-            entries.insert(row, (name, value))
-        elif kind == 3:
-            value += value * chance.choice([1, 3, 2000])
-        else:
-            value = _mutate_message(value, chance)
-        entries[row] = name, value
-    return encode_table(entries, chance.choice([1, 1, 1, 2, 3000]))
-
-
-def _mutate_message(message: bytes, chance: random.Random) -> bytes:
-    """Replace one of the numbers of seven bits a byte."""
-    numbers = [
-        match.span() for match in re.finditer(rb'[\x80-\xff]*.', message)
-    ]
-    if not numbers:
-        return message
-    start, end = chance.choice(numbers)
-    return message[:start] + varint(chance.choice(INTEGERS)) + message[end:]
-
-
-def encode_table(entries: list[tuple[bytes, bytes]], handles: int = 1) -> bytes:
-    """Make an index of one block, to which several handles may lead."""
-    block = b''.join(_entry(*pair) for pair in entries) + bytes(4)
-    handle = varint(0) + varint(len(block))
-    index = b''.join(_entry(b'%d' % i, handle) for i in range(handles))
-    index += bytes(4)
-    body = block + bytes(5) + index + bytes(5)
-    footer = varint(0) * 2 + varint(len(block) + 5) + varint(len(index))
-    return body + footer.ljust(40, b'\0') + MAGIC
-
-
-def _entry(name: bytes, value: bytes) -> bytes:
-    return varint(0) + varint(len(name)) + varint(len(value)) + name + value
-
-
-def varint(number: int) -> bytes:
-    """Encode a number in seven bits a byte."""
-    found = b''
-    while number > 127:
-        found += bytes([number & 127 | 128])
-        number >>= 7
-    return found + bytes([number])
+    size = int.from_bytes(data[:8], 'little')
+    header = mutate_text(data[8 : 8 + size], other, chance)
+    length = chance.choice(INTEGERS) if chance.random() < 0.1 else len(header)
+    return length.to_bytes(8, 'little') + header + data[8 + size :]
