@@ -241,7 +241,8 @@ def run(task: Task, directory: pathlib.Path) -> Iterator[tuple[str, str, str]]:
 def load(task: Task, directory: pathlib.Path) -> Iterator[tuple[str, str, str]]:
     """Load the policy and ask it for an action."""
     import agents
-    from agents.scripts import env_setup, experiments, overrides, vectors
+    from agents.config import overrides
+    from agents.scripts import env_setup, experiments, vectors
 
     def act() -> int:
         policy = agents.load(directory / 'run')

@@ -149,9 +149,9 @@ def readers() -> dict[str, Reader]:
 
 
 def _settings(directory: pathlib.Path) -> Open:
-    from agents.scripts import config_file
+    from agents.config import store
 
-    return lambda: config_file.restore_config(None, directory / 'run')
+    return lambda: store.restore_config(None, directory / 'run')
 
 
 def _spaces(directory: pathlib.Path) -> Open:

@@ -27,15 +27,10 @@ import pytest
 import ruamel.yaml
 
 import agents
-from agents.scripts import (
-    checks,
-    configs,
-    export_check,
-    plain_yaml,
-    training,
-)
+from agents.config import checks, plain_yaml
+from agents.config.settings import SETTINGS
+from agents.scripts import configs, export_check, training
 from agents.scripts import train as train_command
-from agents.scripts.settings import SETTINGS
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = ROOT / 'docs'

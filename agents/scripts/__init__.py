@@ -5,15 +5,10 @@ Commands, each `agents NAME` and `python -m agents.scripts.NAME`, found by
 
     train  check  evaluate  visualize  record  plot  export  sweep  config_list
 
-From a name to settings, in the order in which they are asked for:
+Settings (their rules are in `agents.config`):
 
     configs         experiments, as functions that return their settings
-    config_names    finds them; experiments, what a command is about
-    settings        the default, kind, unit and meaning of each
-    kinds, checks   which values a setting may have
-    overrides       what the command line says instead; plain_yaml reads it
-    config_file     the file that a run keeps them in; trust, whose code counts
-    settings_text   lists them; hyperparameters, for TensorBoard
+    experiments     finds what a command is about
 
 From settings to a training, which `training` puts together:
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 import agents
-from agents.scripts import plain_yaml, utility
+from agents.config import plain_yaml
+from agents.scripts import utility
 from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import checkpoints, files

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agents.scripts import config_file, plain_yaml, utility
+from agents.config import plain_yaml, store
+from agents.scripts import utility
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import checkpoints
@@ -27,7 +28,7 @@ PARTS = {
 UNITS = 'rewards', 'normalize_reward'
 
 # Those by which networks of the same sizes compute the same.
-SETTINGS = (*config_file.NETWORK_SIZES, 'activation')
+SETTINGS = (*store.NETWORK_SIZES, 'activation')
 
 
 class Source(NamedTuple):
@@ -60,9 +61,9 @@ def find(config: AttrDict, say: Callable[[str], None]) -> Source | None:
         return None
     given, checkpoint = split(config.begin_from)
     directory = pathlib.Path(given).absolute()
-    saved = config_file.load_config(directory)
+    saved = store.load_config(directory)
     for key in SETTINGS:
-        old, new = config_file.compare(saved, config, key)
+        old, new = store.compare(saved, config, key)
         if old != new:
             raise errors.ConfigError(
                 f'{given} was trained with {key}={old}; a run with {key}={new} '
@@ -92,7 +93,7 @@ def go_on(config: AttrDict, logdir: pathlib.Path) -> AttrDict:
 
     What it has begun from stays written down.
     """
-    before = config_file.load_config(logdir).get('begin_from')
+    before = store.load_config(logdir).get('begin_from')
     given = config.begin_from
     if given is not None and (
         before is None or split(given)[0] != split(str(before))[0]
@@ -195,7 +196,8 @@ def _tell(
     source: Source, taken: Sequence[str], say: Callable[[str, str], None]
 ) -> None:
     directory, _, step = source.name.rpartition('@')
-    listed, lacking = [], []
+    listed: list[str] = []
+    lacking: list[str] = []
     for part, prefixes in PARTS.items():
         is_taken = any(name.startswith(prefixes) for name in taken)
         (listed if is_taken else lacking).append(part)

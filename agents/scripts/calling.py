@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agents.scripts import config_names, env_setup, kinds
+from agents.config import kinds, lookup
+from agents.scripts import env_setup
 from agents.tools import errors
 from agents.tools.world import ALONE, World
 
@@ -26,9 +27,7 @@ def find(callbacks: Sequence[Any]) -> list[Callable[['Report'], Any]]:
             f'Callbacks have to be {kind.describe()}, not {callbacks!r}.'
         )
     return [
-        each
-        if callable(each)
-        else config_names.find_in_file(*each.rsplit(':', 1))
+        each if callable(each) else lookup.find_in_file(*each.rsplit(':', 1))
         for each in callbacks
     ]
 

@@ -28,16 +28,15 @@ if __name__ == '__main__':  # Before what takes long to import.
 import gymnasium as gym
 import numpy as np
 
+from agents.config import checks, overrides
 from agents.scripts import (
     batches,
-    checks,
     configs,
     console,
     env_setup,
     experiments,
     interrupts,
     options,
-    overrides,
     plan,
     vectors,
 )

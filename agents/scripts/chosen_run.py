@@ -7,16 +7,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from agents.scripts import (
-    config_file,
-    console,
-    env_setup,
-    experiments,
-    overrides,
-    plain_yaml,
-    run_directory,
-    settings_text,
-)
+from agents.config import overrides, plain_yaml, render, store
+from agents.scripts import console, env_setup, experiments, run_directory
 from agents.scripts.experiments import Experiment
 from agents.scripts.training import require_valid
 from agents.tools import errors
@@ -90,9 +82,9 @@ def _choose(
     directory, read = _directory(given), None
     # Other machines need not see the files of this one, nor the user's key.
     if directory and ranks.is_first and run_directory.is_run(directory):
-        read = config_file.read(directory)
+        read = store.read(directory)
     shared = ranks.share(read)
-    saved = shared and config_file.Saved(*shared)
+    saved = shared and store.Saved(*shared)
     changes = _changes(given)
     if directory is None or saved is None:
         if directory and not (given.config or given.env):
@@ -119,7 +111,7 @@ def _choose(
             asked['env'] = env
         shown = as_given(given, directory)
         _require_same(shown, saved, asked, changes, given.trust)
-    old = config_file.restore_config(
+    old = store.restore_config(
         base, directory, changes, (), saved, env, given.trust
     )
     experiment = Experiment(_name(given), old if base is None else base)
@@ -159,7 +151,7 @@ def _changes(given: argparse.Namespace) -> list[str]:
 
 def _require_same(
     shown: pathlib.Path,
-    saved: config_file.Saved,
+    saved: store.Saved,
     asked: Mapping[str, Any],
     changes: list[str],
     trusted: bool,
@@ -205,7 +197,7 @@ def _tell_differences(
     # Whatever is asked for, what it began from stays what it was.
     for key in [key for key in config if key != 'begin_from']:
         old, new, other = [
-            settings_text.format_value(settings[key])
+            render.format_value(settings[key])
             for settings in (config, changed, written)
         ]
         if config[key] != changed[key]:
@@ -225,5 +217,5 @@ def _title(config: AttrDict) -> str:
     title = f'{name} on {env}'
     if config.demonstrations is None:
         return title
-    shown = settings_text.format_value(config.demonstrations)
+    shown = render.format_value(config.demonstrations)
     return f'{title}, as shown in {shown}'

@@ -10,7 +10,8 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from agents.scripts import config_names, configs, console, options
+from agents.config import lookup
+from agents.scripts import configs, console, options
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
@@ -21,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.config:
         return print_settings(lambda: _find(given))
     terminal = console.on_terminal()
-    names = config_names.list_configs()
+    names = lookup.list_configs()
     for line in names if given.quiet else list_lines(terminal.width):
         terminal.print(line)
     return 0
@@ -29,14 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def print_settings(find: Callable[[], AttrDict]) -> int:
     """Print all settings of a config that is found; returns the exit code."""
-    from agents.scripts import checks, config_file, settings_text
+    from agents.config import checks, render, store
 
     terminal = console.on_terminal()
     try:
         config = find()
         checks.require_settings(config)
-        config_file.require_plain(config)
-        terminal.print(settings_text.format_columns(config, terminal.width))
+        store.require_plain(config)
+        terminal.print(render.format_columns(config, terminal.width))
     except errors.UserError as error:
         console.complain(str(error))
         return 1
@@ -49,7 +50,7 @@ def list_lines(width: int | None = None) -> Iterator[str]:
     Args:
         width: Columns of the terminal; by default each config is one line.
     """
-    names = config_names.list_configs()
+    names = lookup.list_configs()
     made = {name: getattr(configs, name)() for name in names}
     name_width = max(map(len, names))
     for env in dict.fromkeys(config.env for config in made.values()):
@@ -89,9 +90,9 @@ def _append(row: str, text: str, width: int | None) -> Iterator[str]:
 
 
 def _find(given: argparse.Namespace) -> AttrDict:
-    from agents.scripts import overrides
+    from agents.config import overrides
 
-    config = config_names.find_config(given.config)()
+    config = lookup.find_config(given.config)()
     return overrides.apply(config, given.set)
 
 

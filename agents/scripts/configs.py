@@ -13,7 +13,7 @@ these by name, or one of your own by file:
 from collections.abc import Callable
 from typing import Any
 
-from agents.scripts.settings import define_config
+from agents.config.settings import define_config
 from agents.tools.attr_dict import AttrDict
 
 

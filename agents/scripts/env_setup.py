@@ -22,6 +22,7 @@ import numpy as np
 from gymnasium.envs import registration
 
 from agents import environments as registry
+from agents.config.settings import NATIVE
 from agents.tools import cpu, errors, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import headless, launch, masking, wrappers
@@ -29,7 +30,6 @@ from agents.tools.envs.env_slice import EnvSlice
 from agents.tools.envs.external_process import ExternalProcess
 
 # Before the name of an environment that is written in TensorFlow.
-NATIVE = 'native:'
 
 # Before the name of an environment of which there is to be a vector, and before
 # the name of one of EnvPool's, see `agents.scripts.vectors`.

@@ -20,14 +20,13 @@ if __name__ == '__main__':  # Before what takes long to import.
 
 import numpy as np
 
+from agents.config import overrides, store
 from agents.scripts import (
-    config_file,
     console,
     env_setup,
     experiments,
     interrupts,
     options,
-    overrides,
     playing,
 )
 from agents.tools import errors, estimates
@@ -226,7 +225,7 @@ def evaluate(
     shown = tuple(changes)
     if seed is not None:
         changes = [*changes, f'seed={seed}']
-    config = config_file.restore_config(
+    config = store.restore_config(
         config, logdir, changes, env=env, trusted=trust
     )
     changed = overrides.apply(config, changes)

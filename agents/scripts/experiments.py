@@ -8,14 +8,10 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.config import lookup, overrides
+from agents.config.settings import NATIVE
 from agents.parts import encodings
-from agents.scripts import (
-    config_names,
-    configs,
-    env_setup,
-    overrides,
-    vectors,
-)
+from agents.scripts import configs, env_setup, vectors
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import headless
@@ -83,7 +79,7 @@ def find(
     """
     name = name_of(config, env, algorithm)
     if config:
-        given = config_names.find_config(config)()
+        given = lookup.find_config(config)()
         if env:
             given = given.copy(env=find_env(env))
         return Experiment(name, given)
@@ -142,7 +138,7 @@ def find_env(text: str) -> Any:
     file, _, function = text.rpartition(':')
     if file.endswith('.py'):
         with headless.disabled():
-            return config_names.find_in_file(file, function)
+            return lookup.find_in_file(file, function)
     if text.endswith('.py'):
         raise errors.ConfigError(
             f'--env={text} names a file alone. Give the class or function in '
@@ -165,7 +161,7 @@ def _choose(env: Any, algorithm: str) -> tuple[AttrDict, str]:
 
 def _find_config(env: Any, algorithm: str) -> str | None:
     """The config of an environment and an algorithm."""
-    for name in config_names.list_configs():
+    for name in lookup.list_configs():
         config = getattr(configs, name)()
         found = config.env, configs.algorithm_of(config)
         if name != configs.debug.__name__ and found == (env, algorithm):
@@ -175,7 +171,7 @@ def _find_config(env: Any, algorithm: str) -> str | None:
 
 def _list_alike(env: Any) -> list[str]:
     """Environments whose configs suit one of their kind, the best first."""
-    if not isinstance(env, str) or env.startswith(env_setup.NATIVE):
+    if not isinstance(env, str) or env.startswith(NATIVE):
         return []
     if env.startswith('vector:ale_py:'):
         return [ATARI]

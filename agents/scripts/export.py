@@ -19,14 +19,8 @@ if __name__ == '__main__':  # Before what takes long to import.
     systems.end_silently()
 
 import agents
-from agents.scripts import (
-    config_file,
-    console,
-    experiments,
-    interrupts,
-    options,
-    plain_yaml,
-)
+from agents.config import plain_yaml, store
+from agents.scripts import console, experiments, interrupts, options
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
@@ -151,7 +145,7 @@ def _about(logdir: pathlib.Path, checkpoint: int | None) -> dict[str, Any]:
     """What there is to tell of where a policy is from."""
     from agents.tools.graph.backend import tf
 
-    env = str(config_file.load_config(logdir)['env'])
+    env = str(store.load_config(logdir)['env'])
     return {
         'agents': agents.__version__,
         'tensorflow': tf.__version__,

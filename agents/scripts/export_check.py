@@ -8,14 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from agents.config import overrides, store
 from agents.exporting import description
-from agents.scripts import (
-    config_file,
-    env_setup,
-    interrupts,
-    overrides,
-    playing,
-)
+from agents.scripts import env_setup, interrupts, playing
 from agents.scripts.load import LoadedPolicy
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
@@ -81,7 +76,7 @@ def observe(
         trust: Whether to run code that the run names though it is not signed.
     """
     try:
-        config = config_file.restore_config(
+        config = store.restore_config(
             config, logdir, changes, env=env, trusted=trust
         )
         changed = overrides.apply(config, changes)

@@ -7,9 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.algorithms import sizes
+from agents.config import sizes, store
 from agents.parts import distributions, policy, sequences
-from agents.scripts import config_file, networks, normalizer, utility
+from agents.scripts import networks, normalizer, utility
 from agents.scripts.normalizer import Normalizer
 from agents.tools import choices, nested, spaces
 from agents.tools.attr_dict import AttrDict
@@ -54,8 +54,8 @@ def load(
             signed it on this machine.
     """
     directory = pathlib.Path(directory)
-    saved = config_file.restore_config(
-        config, directory, unused=config_file.UNUSED_BY_POLICY, trusted=trust
+    saved = store.restore_config(
+        config, directory, unused=store.UNUSED_BY_POLICY, trusted=trust
     )
     observ_space, action_space = utility.load_spaces(directory)
     utility.require_checkpoint(directory)

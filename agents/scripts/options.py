@@ -15,34 +15,8 @@ import textwrap
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
-from agents.scripts.settings import SETTINGS
+from agents.config.settings import SETTINGS, SYNONYMS
 from agents.tools.runs import checkpoints
-
-# Names that other libraries have for settings.
-SYNONYMS = {
-    'lr': 'learning_rate',
-    'gamma': 'discount',
-    'lambda': 'gae_lambda',
-    'lam': 'gae_lambda',
-    'total_timesteps': 'steps',
-    'timesteps': 'steps',
-    'n_steps': 'update_every',
-    'num_steps': 'update_every',
-    'n_envs': 'num_agents',
-    'num_envs': 'num_agents',
-    'n_epochs': 'update_epochs',
-    'epochs': 'update_epochs',
-    'minibatch_size': 'batch_size',
-    'ent_coef': 'entropy_bonus',
-    'entropy_coef': 'entropy_bonus',
-    'vf_coef': 'value_weight',
-    'clip_coef': 'clip_range',
-    'max_grad_norm': 'gradient_clip',
-    'target_kl': 'kl_stop',
-    'max_episode_steps': 'max_length',
-    'anneal_lr': 'learning_rate_schedule',
-    'net_arch': 'policy_layers',
-}
 
 # How alike a name and what it is taken for are at least.
 LIKENESS = 0.6

@@ -20,14 +20,8 @@ if __name__ == '__main__':  # Before what takes long to import.
 
 import numpy as np
 
-from agents.scripts import (
-    console,
-    drawing,
-    interrupts,
-    options,
-    plain_yaml,
-    run_groups,
-)
+from agents.config import plain_yaml
+from agents.scripts import console, drawing, interrupts, options, run_groups
 from agents.scripts.run_groups import Group
 from agents.tools import errors, estimates
 from agents.tools.runs import curves, progress

@@ -18,15 +18,8 @@ if __name__ == '__main__':  # Before what takes long to import.
 
 import numpy as np
 
-from agents.scripts import (
-    config_file,
-    console,
-    experiments,
-    interrupts,
-    options,
-    overrides,
-    playing,
-)
+from agents.config import overrides, store
+from agents.scripts import console, experiments, interrupts, options, playing
 from agents.tools import errors, nested
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import demonstrations, files
@@ -72,7 +65,7 @@ def record(
     logdir, file = pathlib.Path(logdir).absolute(), files.place(outfile)
     most = playing.MOST_EPISODES
     errors.require_integer('num_episodes', num_episodes, 1, most)
-    config = config_file.restore_config(
+    config = store.restore_config(
         config, logdir, changes, env=env, trusted=trust
     )
     changed = overrides.apply(config, changes)

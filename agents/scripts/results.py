@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.scripts import config_file, run_groups
+from agents.config import store
+from agents.scripts import run_groups
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import progress
@@ -135,8 +136,8 @@ def _read(directory: pathlib.Path) -> Results:
     keys = np.array(steps, np.int64), np.array(phases, np.str_)
     found = {**dict(zip(KEYS, keys, strict=True)), **found}
     config = None
-    if os.path.lexists(directory / config_file.CONFIG_FILE):
-        config = config_file.load_config(directory)
+    if os.path.lexists(directory / store.CONFIG_FILE):
+        config = store.load_config(directory)
     return Results(str(directory), found, config)
 
 

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from agents.scripts import config_file, run_groups, utility
+from agents.config import store
+from agents.scripts import run_groups, utility
 from agents.tools import errors
 from agents.tools.runs import files, progress
 
@@ -73,9 +74,7 @@ def require_name(name: str, logdir: str | pathlib.Path) -> None:
     # All parents of a relative path but the last, which is the logdir itself.
     logdir = pathlib.Path(logdir)
     for parent in list(pathlib.Path(name).parents)[:-1]:
-        if os.path.lexists(
-            pathlib.Path(logdir, parent, config_file.CONFIG_FILE)
-        ):
+        if os.path.lexists(pathlib.Path(logdir, parent, store.CONFIG_FILE)):
             raise errors.ConfigError(
                 f'--name={name} must not be within a run, which {parent} is. '
                 'Choose another --name.'
@@ -84,21 +83,21 @@ def require_name(name: str, logdir: str | pathlib.Path) -> None:
 
 def is_run(directory: pathlib.Path) -> bool:
     """Whether a directory holds a run; other contents are refused."""
-    if os.path.lexists(directory / config_file.CONFIG_FILE):
+    if os.path.lexists(directory / store.CONFIG_FILE):
         return True
     with contextlib.suppress(OSError):  # Then there is nothing yet.
         names = sorted({*os.listdir(directory)} - {LOCK})
         others = [name for name in names if not name.startswith('.')]
-        runs = config_file.list_inside(directory) if others else []
+        runs = store.list_inside(directory) if others else []
         if runs:
             raise errors.ConfigError(
-                f'{directory} holds {config_file.describe(runs)}. Choose the '
+                f'{directory} holds {store.describe(runs)}. Choose the '
                 '--name of a run.'
             )
         if others:
             raise errors.ConfigError(
                 f'{directory} holds {", ".join(others[:5])} but no '
-                f'{config_file.CONFIG_FILE}, so that it is no run to go on '
+                f'{store.CONFIG_FILE}, so that it is no run to go on '
                 'with. Put that back, or choose another --name.'
             )
     return False
@@ -116,7 +115,7 @@ def is_trained(directory: pathlib.Path) -> bool:
     there = {
         name: os.path.lexists(directory / name)
         for name in (
-            config_file.CONFIG_FILE,
+            store.CONFIG_FILE,
             utility.SPACES,
             utility.CHECKPOINTS,
         )
@@ -125,7 +124,7 @@ def is_trained(directory: pathlib.Path) -> bool:
     missing = [
         name
         for name, evidence in (
-            (config_file.CONFIG_FILE, trained or there[utility.SPACES]),
+            (store.CONFIG_FILE, trained or there[utility.SPACES]),
             (utility.SPACES, trained),
         )
         if evidence and not there[name]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agents.scripts import config_file, settings_text
-from agents.scripts.settings import SETTINGS
+from agents.config import render, store
+from agents.config.settings import SETTINGS
 from agents.tools import errors
 from agents.tools.runs import progress
 
@@ -208,7 +208,7 @@ def _group(runs: Sequence[Run], by: str) -> list[Group]:
 def describe(run: Run, keys: Sequence[str]) -> str:
     """Some settings of a run, as in `learning_rate=0.001 seed=3`."""
     return ' '.join(
-        f'{key}={settings_text.format_value(run.settings[key])}'
+        f'{key}={render.format_value(run.settings[key])}'
         if key in run.settings
         else f'{key}=?'
         for key in keys
@@ -216,9 +216,9 @@ def describe(run: Run, keys: Sequence[str]) -> str:
 
 
 def _read(directory: pathlib.Path) -> Run:
-    if not os.path.lexists(directory / config_file.CONFIG_FILE):
+    if not os.path.lexists(directory / store.CONFIG_FILE):
         return Run(directory, {})
-    return Run(directory, config_file.load_config(directory))
+    return Run(directory, store.load_config(directory))
 
 
 def _differing(runs: Sequence[Run]) -> set[str]:

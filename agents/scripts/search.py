@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from agents.scripts import overrides, plain_yaml
+from agents.config import overrides, plain_yaml
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 

@@ -20,12 +20,11 @@ if __name__ == '__main__':  # Before what takes long to import.
 
     systems.end_silently()
 
+from agents.config import lookup, overrides
 from agents.scripts import (
-    config_names,
     console,
     interrupts,
     options,
-    overrides,
     plot,
     run_directory,
     search,
@@ -134,8 +133,8 @@ def sweep(
     plan, directory = None, logdir / (name or '')
     if config or env:
         plan = Plan(
-            config and config_names.absolute(config),
-            env and config_names.absolute(env),
+            config and lookup.absolute(config),
+            env and lookup.absolute(env),
             algorithm,
             list(changes),
             [int(seed) for seed in seeds or []],

@@ -7,13 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.scripts import (
-    experiments,
-    overrides,
-    plain_yaml,
-    search,
-    trust,
-)
+from agents.config import overrides, plain_yaml, trust
+from agents.scripts import experiments, search
 from agents.scripts.search import Choice, Grid, Range, Search
 from agents.scripts.training import require_valid
 from agents.tools import errors

@@ -15,26 +15,22 @@ from collections.abc import (
 from typing import TYPE_CHECKING, Any
 
 from agents import tools
-from agents.algorithms import sizes
+from agents.config import checks, plain_yaml, render, sizes, store
+from agents.config.settings import use_whole_numbers
 from agents.scripts import (
     agreement,
     batches,
     beginning,
     calling,
-    checks,
-    config_file,
     console,
     env_setup,
-    hyperparameters,
     info_means,
     interrupts,
-    plain_yaml,
     plan,
     run_directory,
     utility,
     vectors,
 )
-from agents.scripts.settings import use_whole_numbers
 from agents.scripts.status import Status
 from agents.tools import errors, world
 from agents.tools.attr_dict import AttrDict
@@ -261,7 +257,7 @@ def _train(
             beginning.take(source, graph, config, ranks, status.say)
         if loop.is_complete():
             if logdir:
-                config_file.renew_signature(config, logdir)
+                store.renew_signature(config, logdir)
             status.complete(loop.clock())
             _tell_best(saver, status)
             return
@@ -279,29 +275,29 @@ def _take_directory(
     Returns:
         Whether a run was begun there that has saved nothing.
     """
-    config_file.require_plain(config)
+    store.require_plain(config)
     stack.enter_context(run_directory.locked(logdir))
     checkpoints.clear_up(logdir / utility.CHECKPOINTS)
     if run_directory.is_trained(logdir):
-        config_file.require_same_sizes(config, logdir)
+        store.require_same_sizes(config, logdir)
         utility.require_room(logdir, sizes.count_weights(config))
         return False
-    return (logdir / config_file.CONFIG_FILE).exists()
+    return (logdir / store.CONFIG_FILE).exists()
 
 
 def _make_files(
     logdir: pathlib.Path, config: AttrDict, batch_env: Any, step: int
 ) -> 'contextlib.AbstractContextManager[Records]':
     """Write what a run is of, and open its results behind a training step."""
-    config_file.save_config(config, logdir)
+    store.save_config(config, logdir)
     utility.save_spaces(batch_env, logdir)
     columns = info_means.columns(config.log_info)
     return utility.define_records(
         logdir,
         step,
         columns,
-        settings=hyperparameters.of_config(config),
-        text=hyperparameters.as_markdown(config),
+        settings=render.as_hyperparameters(config),
+        text=render.as_markdown(config),
     )
 
 

@@ -17,7 +17,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agents.scripts import console, launcher, plain_yaml, search
+from agents.config import plain_yaml
+from agents.scripts import console, launcher, search
 from agents.scripts.sweep_plan import FILE as PLAN
 from agents.scripts.sweep_plan import Plan
 from agents.tools import cpu, errors

@@ -18,13 +18,12 @@ if __name__ == '__main__':  # Before what takes long to import.
 import imageio_ffmpeg
 import numpy as np
 
+from agents.config import overrides, store
 from agents.scripts import (
-    config_file,
     console,
     experiments,
     interrupts,
     options,
-    overrides,
     playing,
     plot,
     utility,
@@ -87,7 +86,7 @@ def visualize(
     errors.require_positive('num_episodes', num_episodes)
     signals = signals or interrupts.Interrupts()
     say = say or console.silent()
-    config = config_file.restore_config(
+    config = store.restore_config(
         config, logdir, changes, env=env, trusted=trust
     )
     changed = overrides.apply(config, changes)

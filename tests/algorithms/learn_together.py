@@ -15,9 +15,9 @@ import numpy as np
 from test_ranks import STEPS, play, sample_alike
 
 from agents import algorithms
-from agents.algorithms import sizes
 from agents.algorithms.algorithm import Task
 from agents.algorithms.gathering import Leader
+from agents.config import sizes
 from agents.parts.distributions import Gaussian
 from agents.scripts import configs, networks
 from agents.tools import nested, world

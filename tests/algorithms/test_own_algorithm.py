@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts import config_file, config_names
+from agents.config import lookup, store
 from agents.tools import errors
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / 'examples' / 'actor_critic.py'
@@ -15,7 +15,7 @@ EXAMPLE = pathlib.Path(__file__).parents[2] / 'examples' / 'actor_critic.py'
 
 @pytest.fixture
 def config():
-    config = config_names.find_config(f'{EXAMPLE}:cartpole')()
+    config = lookup.find_config(f'{EXAMPLE}:cartpole')()
     return config.copy(steps=10_000, eval_every=10_000)
 
 
@@ -42,7 +42,7 @@ def test_policy_is_loaded_with_the_config_that_has_the_class(run, config):
 
 
 def test_class_of_a_copied_run_is_not_looked_for(run, tmp_path):
-    assert 'ActorCritic' in config_file.load_config(run).algorithm
+    assert 'ActorCritic' in store.load_config(run).algorithm
     copied = shutil.copytree(run, tmp_path / 'copy')
     with pytest.raises(errors.ConfigError, match='trust=True'):
         agents.load(copied)

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from agents.algorithms import sizes
+from agents.config import sizes
 from agents.parts.distributions import Gaussian
 from agents.tools import errors, nested
 from agents.tools.graph.backend import tf

@@ -2,7 +2,8 @@
 
 import pytest
 
-from agents.algorithms import ALGORITHMS, sizes
+from agents.algorithms import ALGORITHMS
+from agents.config import sizes
 from agents.scripts import configs
 from agents.tools import errors
 

@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from agents.scripts import config_names, env_setup
+from agents.config import lookup
+from agents.scripts import env_setup
 from agents.tools.graph import random
 from agents.tools.graph.backend import compiled, tf
 
@@ -24,7 +25,7 @@ def config(code, tmp_path):
     before, end, after = example.partition('        return state\n')
     path = tmp_path / 'hover.py'
     path.write_text(f'{before}{end}\n{render}{after}')
-    return config_names.find_config(f'{path}:hover')()
+    return lookup.find_config(f'{path}:hover')()
 
 
 def test_it_has_thirty_lines(code):

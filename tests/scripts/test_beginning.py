@@ -7,7 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from agents.scripts import beginning, config_file, configs
+from agents.config import store
+from agents.scripts import beginning, configs
 from agents.scripts import train as train_command
 from agents.scripts.training import train
 from agents.tools import errors
@@ -137,7 +138,7 @@ def test_what_it_began_from_is_written_down_and_not_needed_again(
     for name in 'ab':
         run = tmp_path / name
         train(config, run, False, begin_from=f'{copy}@best').run()
-        assert config_file.load_config(run).begin_from == f'{copy}@10'
+        assert store.load_config(run).begin_from == f'{copy}@10'
         final.append(checkpoint(run))
     for name in final[0]:
         np.testing.assert_array_equal(final[0][name], final[1][name], name)
@@ -151,7 +152,7 @@ def test_what_it_began_from_is_written_down_and_not_needed_again(
     train(longer, tmp_path / 'a', False, begin_from=f'{copy}@best').run()
     assert checkpoint(tmp_path / 'a')[count] == 50
     train(longer, tmp_path / 'b', env_processes=False).run()
-    assert config_file.load_config(tmp_path / 'b').begin_from == f'{copy}@10'
+    assert store.load_config(tmp_path / 'b').begin_from == f'{copy}@10'
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 import agents
-from agents.scripts import calling, config_file, utility
+from agents.config import store
+from agents.scripts import calling, utility
 from agents.scripts.callbacks import stop_at, stop_without_improvement
 from agents.scripts.training import train
 from agents.tools import errors
@@ -139,16 +140,16 @@ def test_callbacks_of_a_run_are_those_of_who_goes_on(tiny, tmp_path):
     run = tmp_path / 'run'
     train(config, run, env_processes=False).run()
     assert [row['five'] for row in rows(run)] == ['5']
-    assert config_file.load_config(run).callbacks == [
+    assert store.load_config(run).callbacks == [
         '<function agents.scripts.callbacks.stop_at(-1)>', f'{file}:five'
     ]  # fmt: skip
     # Neither is run by who only looks at the run.
     file.write_text('raise AssertionError')
     assert agents.load(run).checkpoint == 20
     assert agents.evaluate(run, 1, env_processes=False).episodes == 1
-    restored = config_file.restore_config(None, run, unused=())
+    restored = store.restore_config(None, run, unused=())
     assert restored.callbacks == config.callbacks
-    restored = config_file.restore_config(tiny(), run, unused=())
+    restored = store.restore_config(tiny(), run, unused=())
     assert restored.callbacks == []
     train(restored, run, env_processes=False).run()
     assert [row['five'] for row in rows(run)] == ['5', '', '', '']

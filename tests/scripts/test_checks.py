@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from agents.algorithms import ALGORITHMS
-from agents.scripts import checks, config_names, configs
-from agents.scripts.settings import SETTINGS, find_defaults
+from agents.config import checks, lookup
+from agents.config.settings import SETTINGS, find_defaults
+from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
@@ -18,7 +19,7 @@ def refused(message, base=configs.ppo, **changes):
 
 
 def test_every_config_is_valid(subtests):
-    for name in config_names.list_configs():
+    for name in lookup.list_configs():
         with subtests.test(name):
             config = getattr(configs, name)()
             checks.require_settings(config.copy(demonstrations='demos.npz'))

@@ -3,7 +3,8 @@
 import pytest
 
 import agents
-from agents.scripts import command, config_list, config_names, configs
+from agents.config import lookup
+from agents.scripts import command, config_list, configs
 
 MODULES = {
     name: module
@@ -111,7 +112,7 @@ def test_configs_are_listed_by_environment(capsys):
         assert (config.env, f'{config.steps:,}') == (env, steps)
         assert configs.algorithm_of(config) == algorithm
         places[name] = env
-    assert set(places) == set(config_names.list_configs())
+    assert set(places) == set(lookup.list_configs())
     debug = next(line for line in lines if line.startswith('  debug '))
     assert debug.endswith('  Runs in seconds, to see whether everything works.')
 
@@ -125,7 +126,7 @@ def test_list_of_configs_fits_the_terminal():
 
 def test_names_of_configs_alone(capsys):
     assert config_list.main(['--quiet']) == 0
-    assert capsys.readouterr().out.split() == config_names.list_configs()
+    assert capsys.readouterr().out.split() == lookup.list_configs()
 
 
 def test_settings_of_a_config_are_printed(capsys):

@@ -6,7 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from agents.scripts import config_file, config_names, configs, plain_yaml
+from agents.config import lookup, plain_yaml, store
+from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 
@@ -22,7 +23,7 @@ def run(tmp_path):
 
     def write(text):
         data = text if isinstance(text, bytes) else text.encode()
-        (tmp_path / config_file.CONFIG_FILE).write_bytes(data)
+        (tmp_path / store.CONFIG_FILE).write_bytes(data)
         return tmp_path
 
     return write
@@ -34,21 +35,21 @@ def make_env():
 
 def test_run_without_a_limit_is_restored(tmp_path):
     config = configs.ppo(gradient_clip=None, reward_clip=None)
-    config_file.save_config(config, tmp_path)
-    assert config_file.restore_config(configs.ppo(), tmp_path) == config
-    assert config_file.restore_config(None, tmp_path) == config
+    store.save_config(config, tmp_path)
+    assert store.restore_config(configs.ppo(), tmp_path) == config
+    assert store.restore_config(None, tmp_path) == config
 
 
 def test_saved_config_is_restored(tmp_path, subtests):
-    for name in config_names.list_configs():
+    for name in lookup.list_configs():
         directory = tmp_path / name
         directory.mkdir()
         with subtests.test(name):
             config = getattr(configs, name)()
-            config_file.save_config(config, directory)
-            assert config_file.load_config(directory) == config
-            assert config_file.restore_config(config, directory) == config
-            assert config_file.restore_config(None, directory) == config
+            store.save_config(config, directory)
+            assert store.load_config(directory) == config
+            assert store.restore_config(config, directory) == config
+            assert store.restore_config(None, directory) == config
 
 
 def test_values_survive_saving(tmp_path):
@@ -59,8 +60,8 @@ def test_values_survive_saving(tmp_path):
         normalize_observ=False,
         env='<odd># {}',
     )
-    config_file.save_config(config, tmp_path)
-    loaded = config_file.restore_config(configs.ppo(), tmp_path)
+    store.save_config(config, tmp_path)
+    loaded = store.restore_config(configs.ppo(), tmp_path)
     assert loaded.env_kwargs == config.env_kwargs
     assert loaded.policy_layers == [8, 4]
     assert loaded.learning_rate == 0.25
@@ -70,13 +71,13 @@ def test_values_survive_saving(tmp_path):
 
 def test_value_that_is_not_plain_is_not_saved(tmp_path):
     with pytest.raises(errors.ConfigError, match='plain value or a function'):
-        config_file.save_config({'steps': object()}, tmp_path)
+        store.save_config({'steps': object()}, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_missing_run_is_named(tmp_path):
     with pytest.raises(errors.ConfigError, match='Expected the directory of a'):
-        config_file.load_config(tmp_path / 'missing')
+        store.load_config(tmp_path / 'missing')
 
 
 HOSTILE = {
@@ -118,7 +119,7 @@ def test_hostile_file_is_refused(run, tmp_path, subtests):
         refuse = pytest.raises(errors.ConfigError, match=r'config\.yaml')
         with subtests.test(name):
             with refuse as info:
-                config_file.load_config(run(text))
+                store.load_config(run(text))
             assert '\n' not in str(info.value)
             assert not touched.exists()
 
@@ -142,7 +143,7 @@ def test_text_of_a_file_is_told_in_a_short_line(run, config, subtests):
         with subtests.test(name, given=given is not None):
             directory = run(plain_yaml.format_value(FORGERIES[name]))
             with pytest.raises(errors.ConfigError) as info:
-                config_file.restore_config(given, directory)
+                store.restore_config(given, directory)
             message = str(info.value)
             assert message.isprintable() and len(message) <= 2_000
             assert 'forged' in message
@@ -156,16 +157,16 @@ def test_text_of_a_file_is_told_in_a_short_line(run, config, subtests):
 )
 def test_problem_of_a_text_is_told_in_a_line(run, text):
     with pytest.raises(errors.ConfigError) as info:
-        config_file.load_config(run(text))
+        store.load_config(run(text))
     assert str(info.value).isprintable()
 
 
 def test_unknown_settings_of_a_file_are_refused(run, config):
     directory = run('algorithm: ppo\nsteps: 5\nstepz: 6')
     with pytest.raises(errors.ConfigError, match='does not know: stepz'):
-        config_file.restore_config(config, directory)
+        store.restore_config(config, directory)
     with pytest.raises(errors.ConfigError, match='does not know: stepz'):
-        config_file.restore_config(None, directory)
+        store.restore_config(None, directory)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +176,9 @@ def test_settings_of_another_version_are_told_with_a_remedy(run, config, text):
     directory = run(f'algorithm: ppo\n{text}')
     for given in (config, None):
         with pytest.raises(errors.ConfigError) as info:
-            config_file.restore_config(given, directory)
+            store.restore_config(given, directory)
         message = str(info.value)
-        assert str(directory / config_file.CONFIG_FILE) in message
+        assert str(directory / store.CONFIG_FILE) in message
         assert text.partition(':')[0] in message
         assert 'begin a new run in another directory.' in message
 
@@ -188,8 +189,8 @@ def test_settings_of_another_version_are_told_with_a_remedy(run, config, text):
 def test_settings_of_other_types_in_a_file_are_refused(run, config, text):
     directory = run(f'algorithm: ppo\n{text}')
     for read in (
-        lambda: config_file.restore_config(config, directory),
-        lambda: config_file.restore_config(None, directory),
+        lambda: store.restore_config(config, directory),
+        lambda: store.restore_config(None, directory),
     ):
         with pytest.raises(errors.ConfigError, match='has to be'):
             read()
@@ -198,8 +199,8 @@ def test_settings_of_other_types_in_a_file_are_refused(run, config, text):
 def test_settings_that_a_file_lacks_have_their_defaults(run, config):
     directory = run('algorithm: ppo\nenv: CartPole-v1\nsteps: 5')
     expected = config.copy(steps=5)
-    assert config_file.restore_config(config, directory) == expected
-    assert config_file.restore_config(None, directory) == expected
+    assert store.restore_config(config, directory) == expected
+    assert store.restore_config(None, directory) == expected
 
 
 def test_file_that_lacks_the_environment_is_refused(run, config):
@@ -208,8 +209,8 @@ def test_file_that_lacks_the_environment_is_refused(run, config):
         with pytest.raises(
             errors.ConfigError, match="yaml lacks the setting 'e"
         ):
-            config_file.restore_config(given, directory)
-    restored = config_file.restore_config(None, directory, env='Taxi-v4')
+            store.restore_config(given, directory)
+    restored = store.restore_config(None, directory, env='Taxi-v4')
     assert (restored.env, restored.steps) == ('Taxi-v4', 5)
 
 
@@ -220,36 +221,36 @@ def test_algorithm_of_a_file_is_no_way_to_other_functions(run):
         'seed: 1',
     ):
         with pytest.raises(errors.ConfigError, match='There is no algorithm'):
-            config_file.restore_config(None, run(text))
+            store.restore_config(None, run(text))
 
 
 def test_functions_are_saved_by_name_and_taken_from_config(tmp_path):
     kwargs = {'inner': {'reward': len}, 'size': 3}
     config = configs.ppo(env=make_env, env_kwargs=kwargs, steps=7)
-    config_file.save_config(config, tmp_path)
-    saved = config_file.load_config(tmp_path)
+    store.save_config(config, tmp_path)
+    saved = store.load_config(tmp_path)
     assert saved.env.startswith('<function ')
     assert saved.env.endswith('.make_env>')
-    restored = config_file.restore_config(config.copy(steps=9), tmp_path)
+    restored = store.restore_config(config.copy(steps=9), tmp_path)
     assert (restored.env, restored.steps) == (make_env, 7)
     assert restored.env_kwargs == kwargs
 
 
 def test_settings_are_written_only_if_they_change(tmp_path, config):
-    path = tmp_path / config_file.CONFIG_FILE
-    config_file.save_config(config, tmp_path)
+    path = tmp_path / store.CONFIG_FILE
+    store.save_config(config, tmp_path)
     before = path.stat()
-    config_file.save_config(config, tmp_path)
+    store.save_config(config, tmp_path)
     after = path.stat()  # To read the file may change its access time.
     assert after.st_ino == before.st_ino
     assert after.st_mtime_ns == before.st_mtime_ns
-    config_file.save_config(config.copy(steps=5), tmp_path)
-    assert config_file.load_config(tmp_path).steps == 5
-    assert os.listdir(tmp_path) == [config_file.CONFIG_FILE]
+    store.save_config(config.copy(steps=5), tmp_path)
+    assert store.load_config(tmp_path).steps == 5
+    assert os.listdir(tmp_path) == [store.CONFIG_FILE]
 
 
 def test_loaded_settings_are_locked(run):
-    loaded = config_file.load_config(run('steps: 5'))
+    loaded = store.load_config(run('steps: 5'))
     assert isinstance(loaded, AttrDict)
     with pytest.raises(RuntimeError, match='locked'):
         loaded.steps = 6
@@ -276,19 +277,19 @@ def test_setting_that_a_run_cannot_change_is_named(
     tmp_path, changes, settings_before
 ):
     config = configs.ppo(**settings_before)
-    config_file.save_config(config, tmp_path)
-    config_file.require_same_sizes(config, tmp_path)
+    store.save_config(config, tmp_path)
+    store.require_same_sizes(config, tmp_path)
     ((key, new),) = changes.items()
     with pytest.raises(errors.ConfigError) as info:
-        config_file.require_same_sizes(config.copy(**changes), tmp_path)
+        store.require_same_sizes(config.copy(**changes), tmp_path)
     message = str(info.value)
     assert f'was trained with {key}={config[key]}; ' in message
     assert f'does not fit {key}={new}. Leave {key} as it was' in message
 
 
 def test_settings_that_a_run_can_change_are_not_refused(tmp_path, config):
-    config_file.save_config(config, tmp_path)
-    config_file.require_same_sizes(
+    store.save_config(config, tmp_path)
+    store.require_same_sizes(
         config.copy(
             learning_rate=1.0, steps=5, recurrent_units=8,
             policy_layers=(64, 64), eval_episodes=3, num_agents=4,
@@ -300,9 +301,9 @@ def test_settings_that_a_run_can_change_are_not_refused(tmp_path, config):
 def test_other_runs_are_told_where_there_is_none(tmp_path):
     for name in ('robot', 'arm'):
         (tmp_path / name).mkdir()
-        config_file.save_config(configs.debug(), tmp_path / name)
+        store.save_config(configs.debug(), tmp_path / name)
     (tmp_path / 'legs' / 'left').mkdir(parents=True)
-    config_file.save_config(configs.debug(), tmp_path / 'legs' / 'left')
+    store.save_config(configs.debug(), tmp_path / 'legs' / 'left')
     listed = f'{tmp_path} holds the runs arm, legs/left, robot.'
     expected = {
         tmp_path: f'directory of a run. {listed}',
@@ -312,5 +313,5 @@ def test_other_runs_are_told_where_there_is_none(tmp_path):
     }
     for directory, end in expected.items():
         with pytest.raises(errors.ConfigError) as info:
-            config_file.load_config(directory)
+            store.load_config(directory)
         assert str(info.value).endswith(end)

@@ -5,7 +5,8 @@ import textwrap
 import pytest
 
 from agents.algorithms import ALGORITHMS
-from agents.scripts import config_names, configs
+from agents.config import lookup
+from agents.scripts import configs
 from agents.tools import errors
 
 
@@ -22,18 +23,18 @@ def file(tmp_path):
 
 
 def test_config_is_found_by_name():
-    assert config_names.find_config('pendulum') is configs.pendulum
+    assert lookup.find_config('pendulum') is configs.pendulum
 
 
 def test_config_names_are_experiments_alone():
-    names = config_names.list_configs()
+    names = lookup.list_configs()
     assert {'debug', 'pendulum', 'cheetah'} <= set(names)
     assert not {'default', 'mujoco', 'Any', *ALGORITHMS} & set(names)
 
 
 def test_unknown_config_suggests_nearest_and_tells_where_all_are():
     with pytest.raises(errors.ConfigError) as info:
-        config_names.find_config('pendulm')
+        lookup.find_config('pendulm')
     message = str(info.value)
     assert "no config 'pendulm'; did you mean 'pendulum'? " in message
     assert '`agents configs` lists' in message
@@ -42,7 +43,7 @@ def test_unknown_config_suggests_nearest_and_tells_where_all_are():
 @pytest.mark.parametrize('name', ['default', 'ppo', 'mujoco', 'Any', '_define'])
 def test_helpers_are_no_configs(name):
     with pytest.raises(errors.ConfigError, match='There is no config'):
-        config_names.find_config(name)
+        lookup.find_config(name)
 
 
 def test_config_is_found_in_file_with_what_is_beside_it(file, tmp_path):
@@ -54,7 +55,7 @@ def test_config_is_found_in_file_with_what_is_beside_it(file, tmp_path):
         def mine():
             return configs.ppo(steps=beside_the_experiment.STEPS)
     """)
-    assert config_names.find_config(name)().steps == 123
+    assert lookup.find_config(name)().steps == 123
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_config_is_found_in_file_with_what_is_beside_it(file, tmp_path):
 )  # fmt: skip
 def test_mistake_in_file_is_told_in_one_line(file, text, message):
     with pytest.raises(errors.ConfigError, match=message) as info:
-        config_names.find_config(file(text))()
+        lookup.find_config(file(text))()
     assert '\n' not in str(info.value)
 
 
@@ -84,18 +85,18 @@ def test_mistyped_setting_in_file_suggests_nearest(file):
             return configs.ppo(stpes=5)
     """)
     with pytest.raises(errors.ConfigError, match="did you mean 'steps'"):
-        config_names.find_config(name)()
+        lookup.find_config(name)()
 
 
 @pytest.mark.parametrize('name', ['missing.py:mine', 'debug:'])
 def test_missing_file_is_named(name):
     file = name.partition(':')[0]
     with pytest.raises(errors.ConfigError, match=f'There is no file {file!r}'):
-        config_names.find_config(name)
+        lookup.find_config(name)
 
 
 def test_file_that_is_not_python_is_refused(tmp_path):
     (tmp_path / 'notes.txt').write_text('')
     for path in (tmp_path, tmp_path / 'notes.txt'):
         with pytest.raises(errors.ConfigError, match='is not a Python file'):
-            config_names.find_config(f'{path}:mine')
+            lookup.find_config(f'{path}:mine')

@@ -4,8 +4,8 @@ import pytest
 
 from agents import environments
 from agents.algorithms import ALGORITHMS
+from agents.config.lookup import list_configs
 from agents.scripts import configs, env_setup, plan, vectors
-from agents.scripts.config_names import list_configs
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 

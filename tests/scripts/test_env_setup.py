@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from agents import tools
+from agents.config.settings import SETTINGS
 from agents.scripts import configs, env_setup, utility, vectors
-from agents.scripts.settings import SETTINGS
 from agents.tools import errors
 from agents.tools.envs import launch
 

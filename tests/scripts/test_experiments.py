@@ -4,12 +4,8 @@ import textwrap
 
 import pytest
 
-from agents.scripts import (
-    config_file,
-    config_names,
-    configs,
-    experiments,
-)
+from agents.config import lookup, store
+from agents.scripts import configs, experiments
 from agents.tools import errors
 
 ENVS = """
@@ -75,7 +71,7 @@ def test_name_is_one_of_a_directory(given, name):
 
 
 def test_config_of_an_environment_and_an_algorithm_is_found(subtests):
-    for name in config_names.list_configs():
+    for name in lookup.list_configs():
         with subtests.test(name):
             config = getattr(configs, name)()
             algorithm = configs.algorithm_of(config)
@@ -176,21 +172,21 @@ def test_mistake(given, message):
 
 
 def test_options_beside_the_settings_of_a_run(file, tmp_path):
-    trained = config_names.find_config(f'{file}:mine')().copy(seed=3)
-    config_file.save_config(trained, tmp_path)
+    trained = lookup.find_config(f'{file}:mine')().copy(seed=3)
+    store.save_config(trained, tmp_path)
     for options in ((f'{file}:mine', None), (None, f'{file}:Small')):
         found = experiments.find_for_run(*options, True)
         assert found.pop('trust') is True
-        restored = config_file.restore_config(directory=tmp_path, **found)
+        restored = store.restore_config(directory=tmp_path, **found)
         assert (restored.algorithm, restored.steps) == ('trpo', 5000)
         name = 'Small' if options[1] else 'Seen'
         assert restored.seed == 3 and restored.env.__name__ == name
 
 
 def test_environment_that_is_named_replaces_that_of_a_run(tmp_path):
-    config_file.save_config(configs.ppo(env='some_package:X-v0'), tmp_path)
+    store.save_config(configs.ppo(env='some_package:X-v0'), tmp_path)
     for env in ('some_package:X-v0', 'CartPole-v1'):
         found = experiments.find_for_run(None, env, False)
         del found['trust']
-        restored = config_file.restore_config(directory=tmp_path, **found)
+        restored = store.restore_config(directory=tmp_path, **found)
         assert restored == configs.ppo(env=env)

@@ -19,7 +19,8 @@ from tensorboard.plugins.hparams import (
 )
 
 import agents
-from agents.scripts import configs, hyperparameters
+from agents.config import render
+from agents.scripts import configs
 
 
 def make():
@@ -30,7 +31,7 @@ def test_values_that_are_plain_are_hyperparameters():
     config = configs.ppo(
         env=make, env_kwargs={'a': [1]}, policy_layers=[8, 4], kl_stop=0.5
     )
-    found = hyperparameters.of_config(config)
+    found = render.as_hyperparameters(config)
     assert found['policy_layers'] == '[8, 4]' and found['kl_stop'] == 0.5
     assert found['env_kwargs'] == '{a: [1]}'
     assert found['normalize_observ'] is True and found['steps'] == 1_000_000
@@ -41,7 +42,7 @@ def test_values_that_are_plain_are_hyperparameters():
 
 def test_settings_are_a_table_that_shows_them_as_they_are():
     config = configs.ppo(env_kwargs={'a|b': '<b>*x*</b>\n`y`'}, env=make)
-    text = hyperparameters.as_markdown(config)
+    text = render.as_markdown(config)
     assert len(text.splitlines()) == 2 + len(config)
     page = plugin_util.markdown_to_safe_html(text)
     shown = html.unescape(re.sub(r'</?(table|thead|tbody|tr|th|td)>', '', page))

@@ -11,8 +11,9 @@ import pytest
 
 import agents
 from agents import tools
+from agents.config import store
 from agents.parts import policy
-from agents.scripts import config_file, env_setup, networks, plan, utility
+from agents.scripts import env_setup, networks, plan, utility
 from agents.scripts.load import LoadedPolicy
 from agents.scripts.training import train
 from agents.tools import errors
@@ -56,7 +57,7 @@ def run(debug_run, tmp_path):
 
 
 def replace(run, old, new):
-    file = run / config_file.CONFIG_FILE
+    file = run / store.CONFIG_FILE
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
@@ -141,7 +142,7 @@ def test_scores_are_those_of_the_evaluation(debug_run, recurrent_run, kind):
     with open(directory / 'progress.csv', newline='') as file:
         rows = [row for row in csv.DictReader(file) if row['phase'] == 'eval']
     assert len(rows) == 2
-    config = config_file.load_config(directory)
+    config = store.load_config(directory)
     count = config.eval_episodes
     envs = env_setup.start(
         env_setup.constructor(config),

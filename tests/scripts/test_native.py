@@ -8,8 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from agents.scripts import config_file, configs, utility
-from agents.scripts.settings import find_defaults
+from agents.config import store
+from agents.config.settings import find_defaults
+from agents.scripts import configs, utility
 from agents.scripts.training import train
 from agents.tools.graph import simulation
 from agents.tools.runs import checkpoints, tensors
@@ -234,5 +235,5 @@ def test_a_damaged_cache_is_cleared_and_gone_on_without(tmp_path, run_python):
 
 
 def test_settings_of_a_run_name_the_environment(tmp_path):
-    config_file.save_config(config(), tmp_path)
-    assert config_file.load_config(tmp_path).env == 'native:CartPole-v1'
+    store.save_config(config(), tmp_path)
+    assert store.load_config(tmp_path).env == 'native:CartPole-v1'

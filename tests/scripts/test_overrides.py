@@ -2,7 +2,8 @@
 
 import pytest
 
-from agents.scripts import configs, overrides
+from agents.config import overrides
+from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 

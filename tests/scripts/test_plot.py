@@ -10,7 +10,8 @@ import pytest
 from matplotlib import pyplot
 
 import agents
-from agents.scripts import config_file, configs, drawing, plot
+from agents.config import store
+from agents.scripts import configs, drawing, plot
 from agents.tools import errors
 
 HEAD = 'step,phase,score,score_std,seconds\n'
@@ -24,7 +25,7 @@ def run(tmp_path):
     def make(name, evaluation, training=(), every=10, std='', **changes):
         directory = tmp_path / 'runs' / name
         directory.mkdir(parents=True)
-        config_file.save_config(configs.debug().copy(**changes), directory)
+        store.save_config(configs.debug().copy(**changes), directory)
         rows = [
             f'{every * number},{phase},{score},{std},{number}\n'
             for phase, scores in (('eval', evaluation), ('train', training))

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts import checks, configs, console, record, visualize
+from agents.config import checks
+from agents.scripts import configs, console, record, visualize
 from agents.tools import errors
 
 

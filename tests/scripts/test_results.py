@@ -28,7 +28,7 @@ def test_columns_are_those_of_the_table(native_run):
         np.testing.assert_array_equal(found[name], expected)
     assert np.isnan(found['value_loss'][1])
     assert found.config.max_length == 20
-    assert found.config == agents.scripts.config_file.load_config(native_run)
+    assert found.config == agents.config.store.load_config(native_run)
     assert repr(found).startswith(
         f"<Results of '{native_run}': 4 reports, until step 64; columns step, "
     )

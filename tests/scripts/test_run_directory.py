@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from agents.scripts import config_file, run_directory, utility
+from agents.config import store
+from agents.scripts import run_directory, utility
 from agents.tools import errors
 from agents.tools.runs import progress
 
@@ -244,7 +245,7 @@ def test_directory_is_where_it_was_though_the_working_directory_changes(
 ROWS = progress.encode([progress.COLUMNS, [10, 'train', *range(8)]])
 
 FILES = {
-    'settings': (config_file.CONFIG_FILE, b'algorithm: ppo'),
+    'settings': (store.CONFIG_FILE, b'algorithm: ppo'),
     'spaces': (utility.SPACES, b'spaces'),
     'names of results': (progress.FILE, progress.encode([progress.COLUMNS])),
     'results': (progress.FILE, ROWS),
@@ -307,6 +308,6 @@ def test_directory_of_something_else_is_no_run(tmp_path):
     with pytest.raises(errors.ConfigError, match='holds thesis.tex but no con'):
         run_directory.is_run(tmp_path)
     (tmp_path / 'ant' / 'one').mkdir(parents=True)
-    (tmp_path / 'ant' / 'one' / config_file.CONFIG_FILE).write_text('')
+    (tmp_path / 'ant' / 'one' / store.CONFIG_FILE).write_text('')
     with pytest.raises(errors.ConfigError, match='holds the run ant/one. Choo'):
         run_directory.is_run(tmp_path)

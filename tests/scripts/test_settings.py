@@ -6,8 +6,9 @@ import re
 import pytest
 
 from agents.algorithms import ALGORITHMS
+from agents.config import kinds, settings
 from agents.parts import encodings
-from agents.scripts import configs, kinds, settings
+from agents.scripts import configs
 from agents.tools.envs import wrappers
 
 ENTRIES = [

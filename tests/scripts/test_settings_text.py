@@ -7,15 +7,16 @@ import re
 import numpy as np
 import pytest
 
-from agents.scripts import config_file, configs, overrides, train
-from agents.scripts.config_names import list_configs
-from agents.scripts.settings import ALGORITHM_GROUPS
-from agents.scripts.settings_text import (
+from agents.config import overrides, store
+from agents.config.lookup import list_configs
+from agents.config.render import (
     LEGEND,
     format_columns,
     format_page,
     format_value,
 )
+from agents.config.settings import ALGORITHM_GROUPS
+from agents.scripts import configs, train
 from agents.tools.attr_dict import AttrDict
 
 CONFIGS = {name: getattr(configs, name)() for name in list_configs()}
@@ -121,7 +122,7 @@ def test_values_are_such_as_the_command_line_takes(subtests):
 def test_page_is_that_of_the_table():
     assert PAGE.read_text() == format_page(), (
         'docs/settings.md is out of date; renew it by\n'
-        'python -m agents.scripts.settings_text > docs/settings.md'
+        'python -m agents.config.render > docs/settings.md'
     )
 
 
@@ -142,7 +143,7 @@ def test_page_has_every_setting_once_in_its_place():
 
 
 def test_page_is_written_by_the_command(run_python):
-    written = run_python('-m', 'agents.scripts.settings_text')
+    written = run_python('-m', 'agents.config.render')
     assert written == (0, format_page(), '')
 
 
@@ -172,7 +173,7 @@ def test_command_refuses_settings_that_cannot_be(mistake, capsys):
 def test_command_prints_settings_of_a_run_that_is_named(tmp_path, capsys):
     directory = tmp_path / 'now-debug'
     directory.mkdir()
-    config_file.save_config(configs.debug().copy(discount=0.5), directory)
+    store.save_config(configs.debug().copy(discount=0.5), directory)
     command = ['--config=debug', f'--logdir={tmp_path}', '--settings']
     for timestamp, expected in (('now', '0.5'), ('then', '0.99')):
         assert train.main([*command, f'--timestamp={timestamp}']) == 0

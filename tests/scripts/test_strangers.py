@@ -15,7 +15,8 @@ import gymnasium as gym
 import pytest
 
 import agents
-from agents.scripts import config_file, train, utility, visualize
+from agents.config import store
+from agents.scripts import train, utility, visualize
 from agents.tools import errors
 from agents.tools.envs import wire
 
@@ -49,7 +50,7 @@ def touched(tmp_path):
 
 
 def replace(run, old, new):
-    file = run / config_file.CONFIG_FILE
+    file = run / store.CONFIG_FILE
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
@@ -411,7 +412,7 @@ def test_full_disk_at_the_start_is_one_line(
         assert train.main(start) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    file = tmp_path / 'logdir' / 'now-debug' / config_file.CONFIG_FILE
+    file = tmp_path / 'logdir' / 'now-debug' / store.CONFIG_FILE
     error = capsys.readouterr().err
     assert error == f'error: Cannot write to {file}: File too large.\n'
     assert not os.listdir(tmp_path)

@@ -9,7 +9,8 @@ import time
 import pytest
 
 import agents
-from agents.scripts import config_file, run_directory, train, utility
+from agents.config import store
+from agents.scripts import run_directory, train, utility
 from agents.scripts.train import main
 from agents.tools.runs import checkpoints
 
@@ -454,7 +455,7 @@ def test_mistaken_setting_of_a_resumed_run_is_one_line(mistake, tmp_path):
         ('env: !!python/name:os.system', 'has a tag'),
         ('- 5', 'does not hold settings'),
     ):
-        (directory / config_file.CONFIG_FILE).write_text(text)
+        (directory / store.CONFIG_FILE).write_text(text)
         assert message in mistake('--config=debug', *where)
 
 
@@ -515,7 +516,7 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     assert main([*arguments, *changed, '--seed=3']) == 0
     assert 'PPO on CartPole-v1, seed 3' in capsys.readouterr().out
     directory = home / 'logdir' / 'now-debug'
-    saved = config_file.load_config(directory)
+    saved = store.load_config(directory)
     assert (saved.seed, saved.steps) == (3, 40)
 
     # What was changed then need not be given again.
@@ -525,7 +526,7 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     assert '           steps: 40 → 60\n' in output
     assert 'train      resumed at step 40; tracing and compiling\n' in output
     assert '           seed: 3 as before, not 0; --set changes it\n' in output
-    assert config_file.load_config(directory).steps == 60
+    assert store.load_config(directory).steps == 60
     assert whole_checkpoints(directory) == [20, 40, 60]
 
 

@@ -17,8 +17,8 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
+from agents.config import store
 from agents.scripts import (
-    config_file,
     env_setup,
     interrupts,
     networks,
@@ -101,7 +101,7 @@ def test_run_directory(tiny, tiny_run, checkpoint):
         'config.yaml', 'spaces.bin', 'checkpoints', 'progress.csv', 'train',
         'eval', 'lock',
     }  # fmt: skip
-    assert config_file.load_config(tiny_run) == tiny()
+    assert store.load_config(tiny_run) == tiny()
     observ_space, action_space = utility.load_spaces(tiny_run)
     assert (observ_space.shape, action_space.n) == ((4,), 2)
     names = sorted(path.name for path in (tiny_run / 'checkpoints').iterdir())
@@ -286,11 +286,11 @@ def test_complete_run_that_was_renamed_is_signed_anew(tiny, tmp_path):
     config = tiny(callbacks=[f'{file}:callback'])
     train(config, tmp_path / 'run', env_processes=False).run()
     run = (tmp_path / 'run').rename(tmp_path / 'renamed')
-    assert config_file.read(run).doubt
+    assert store.read(run).doubt
     train(config.copy(seed=5), run, env_processes=False).run()
-    assert config_file.read(run).doubt  # As another seed was not used.
+    assert store.read(run).doubt  # As another seed was not used.
     train(config, run, env_processes=False).run()
-    assert not config_file.read(run).doubt
+    assert not store.read(run).doubt
 
 
 @pytest.mark.parametrize(

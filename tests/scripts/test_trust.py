@@ -7,14 +7,8 @@ import sys
 
 import pytest
 
-from agents.scripts import (
-    config_file,
-    config_names,
-    configs,
-    plain_yaml,
-    train,
-    trust,
-)
+from agents.config import lookup, plain_yaml, store, trust
+from agents.scripts import configs, train
 from agents.tools import errors
 
 FILE = """
@@ -41,7 +35,7 @@ def run(tmp_path):
     directory.mkdir()
 
     def save(config):
-        config_file.save_config(config, directory)
+        store.save_config(config, directory)
         return directory
 
     return save
@@ -64,7 +58,7 @@ def state(tmp_path, monkeypatch):
 
 
 def restore(directory, **options):
-    return config_file.restore_config(None, directory, unused=(), **options)
+    return store.restore_config(None, directory, unused=(), **options)
 
 
 def make_env():
@@ -112,11 +106,11 @@ def test_code_is_used_if_the_user_has_signed_it(run, changes, tmp_path, capsys):
     )
     other = configs.ppo(env='Taxi-v3', env_kwargs={'x': 1})
     with pytest.raises(errors.ConfigError, match='yours is'):
-        config_file.restore_config(other, copied)
-    assert config_file.restore_config(config, copied) == config
-    changed = config_file.restore_config(None, copied, [f'{key}={other[key]}'])
+        store.restore_config(other, copied)
+    assert store.restore_config(config, copied) == config
+    changed = store.restore_config(None, copied, [f'{key}={other[key]}'])
     assert changed[key] == other[key]
-    assert config_file.restore_config(other, copied, unused=[key])
+    assert store.restore_config(other, copied, unused=[key])
     assert not capsys.readouterr().err
     assert restore(copied, trusted=True) == config
     shown = capsys.readouterr().err
@@ -126,7 +120,7 @@ def test_code_is_used_if_the_user_has_signed_it(run, changes, tmp_path, capsys):
 
 def test_change_of_what_names_code_is_refused(run):
     directory = run(configs.ppo(env='antigravity:Env-v0', steps=7))
-    path = directory / config_file.CONFIG_FILE
+    path = directory / store.CONFIG_FILE
     text = path.read_text()
     path.write_text(text.replace('steps: 7', 'steps: 8'))
     assert restore(directory).steps == 8
@@ -182,8 +176,8 @@ def test_code_of_every_setting_is_known():
 
 def test_functions_are_found_again(run, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    maze = config_names.find_in_file('maze.py', 'Maze')
-    made = config_names.find_config('maze.py:made')()
+    maze = lookup.find_in_file('maze.py', 'Maze')
+    made = lookup.find_config('maze.py:made')()
     config = configs.ppo(env=maze, callbacks=['maze.py:log'])
     monkeypatch.chdir('/')
     assert restore(run(made)).env.keywords == {'size': 5}
@@ -195,11 +189,11 @@ def test_functions_are_found_again(run, file, tmp_path, monkeypatch):
     assert restored.callbacks == [f'{file}:log']
     # In another process, of which the file is not there yet.
     monkeypatch.delitem(sys.modules, 'maze')
-    monkeypatch.setattr(config_names, '_found', [])
+    monkeypatch.setattr(lookup, '_found', [])
     assert restore(directory).env(size=4).size == 4
     # Those of a config that the caller gives come first.
     mine = configs.ppo(env=make_env)
-    assert config_file.restore_config(mine, directory).env is make_env
+    assert store.restore_config(mine, directory).env is make_env
     file.unlink()
     gone = f'the file {file} is not there any more'
     assert is_refused(directory, gone, remedy='more. Pass --config or --env of')
@@ -219,7 +213,7 @@ def test_class_of_this_process_is_found(run, tmp_path):
     copied = shutil.copytree(directory, tmp_path / 'copied')
     with pytest.raises(errors.ConfigError, match='cannot be imported again'):
         restore(copied)
-    path = directory / config_file.CONFIG_FILE
+    path = directory / store.CONFIG_FILE
     path.write_text(path.read_text().replace('Line', 'Other'))
     with pytest.raises(errors.ConfigError, match='cannot be imported again'):
         restore(directory)
@@ -233,7 +227,7 @@ def resume(capsys, directory, *arguments):
 
 
 def test_run_goes_on_with_its_file_moved(run, file, capsys):
-    directory = run(configs.ppo(env=config_names.find_in_file(file, 'Maze')))
+    directory = run(configs.ppo(env=lookup.find_in_file(file, 'Maze')))
     moved = shutil.copy(file, file.with_name('moved.py'))
     here = f'--env={moved}:Maze'
     differs = f'{directory} is a run with env=<function maze.Maze>, not env='
@@ -248,7 +242,7 @@ def test_run_goes_on_with_its_file_moved(run, file, capsys):
 
 def test_run_of_a_script_goes_on_with_its_class_from_a_file(run, file, capsys):
     directory = run(configs.ppo(env=make_env))
-    path = directory / config_file.CONFIG_FILE
+    path = directory / store.CONFIG_FILE
     text = re.sub(
         "'?<function [^>]*>'?", '<function __main__.Line>', path.read_text()
     )
@@ -260,13 +254,13 @@ def test_run_of_a_script_goes_on_with_its_class_from_a_file(run, file, capsys):
 
 
 def test_own_algorithm_needs_no_config(run, file):
-    maze = config_names.find_in_file(str(file), 'Maze')
+    maze = lookup.find_in_file(str(file), 'Maze')
     config = configs.trpo(env='CartPole-v1', damping=0.5).copy(algorithm=maze)
     assert restore(run(config)) == config
 
 
 def test_file_that_others_may_write_to_is_refused(run, file):
-    maze = config_names.find_in_file(str(file), 'Maze')
+    maze = lookup.find_in_file(str(file), 'Maze')
     directory = run(configs.ppo(env=maze))
     assert restore(directory).env is maze
     for path, mode in ((file, 0o646), (file.parent, 0o1777)):

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 
+from agents.config import store
 from agents.environments.pendulum import Pendulum
-from agents.scripts import config_file, configs, utility, visualize
+from agents.scripts import configs, utility, visualize
 from agents.tools import errors
 
 
@@ -171,7 +172,7 @@ def test_arguments_are_checked():
 
 def use_function(run):
     """Let it seem that the environment of a run is a function."""
-    file = run / config_file.CONFIG_FILE
+    file = run / store.CONFIG_FILE
     text = file.read_text().replace('env: CartPole-v1', 'env: <function f>')
     file.write_text(text)
 

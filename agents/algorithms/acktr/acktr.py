@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agents.algorithms import pieces, sizes
+from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
 from agents.algorithms.learner import (
     GradientLearner,
@@ -11,6 +11,7 @@ from agents.algorithms.learner import (
 )
 from agents.algorithms.on_policy import OnPolicy
 from agents.algorithms.reinforce.reinforce import score_loss
+from agents.config import sizes
 from agents.parts import critic, sequences
 from agents.parts.natural import Kronecker
 from agents.parts.policy import Policy

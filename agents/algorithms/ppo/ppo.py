@@ -1,10 +1,11 @@
 """Proximal policy optimization."""
 
-from agents.algorithms import pieces, sizes
+from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
 from agents.algorithms.on_policy import OnPolicy
 from agents.algorithms.ppo.joint_learner import define_joint_parts
 from agents.algorithms.ppo.proximal_learner import ProximalLearner
+from agents.config import sizes
 from agents.parts import sequences
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agents.algorithms import pieces, sizes
+from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
 from agents.algorithms.learner import (
     GradientLearner,
@@ -10,6 +10,7 @@ from agents.algorithms.learner import (
     define_steps,
 )
 from agents.algorithms.on_policy import OnPolicy
+from agents.config import sizes
 from agents.parts import sequences
 from agents.parts.record import Rollout
 from agents.tools.graph.backend import tf

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from agents.algorithms import pieces, sizes
+from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
 from agents.algorithms.learner import Learner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
+from agents.config import sizes
 from agents.parts import conjugate, gradients, sequences
 from agents.parts.flat import Weights
 from agents.parts.policy import Policy

@@ -3,7 +3,7 @@
 A run or a sweep may come from a stranger, and some values of its file name
 code: a function, a module, a file. They are used if this user has signed the
 file on this machine, or asks for it by `--trust`. Which texts of a setting lead
-to no code is part of its schema, see `agents.scripts.settings`.
+to no code is part of its schema, see `agents.config.settings`.
 
 A signature covers the values that name code, the path of the file, and the
 files and modules that the values lead to. So it does not hold for a copy, nor
@@ -24,8 +24,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from agents.scripts import config_names, plain_yaml
-from agents.scripts.settings import SETTINGS
+from agents.config import lookup, plain_yaml
+from agents.config.settings import SETTINGS
 from agents.tools import errors
 
 # Texts that lead to no code, by setting, and for the config of a sweep.
@@ -107,7 +107,7 @@ def locate(value: Any) -> Any:
     A function that cannot be found again stays what `simplify` makes of it.
     """
     located = _locate_parts(value)
-    source = config_names.find_source(value)
+    source = lookup.find_source(value)
     if source and not is_located(located):
         return f'<function {source}>'
     return located
@@ -142,7 +142,7 @@ def find_functions(key: str, located: Any) -> Any:
         return [find_functions(key, part) for part in located]
     if not plain_yaml.names_function(located):
         return located
-    found = config_names.find_again(plain_yaml.bare_name(located))
+    found = lookup.find_again(plain_yaml.bare_name(located))
     return found[key] if isinstance(found, dict) else found
 
 
@@ -209,7 +209,7 @@ def _locate_parts(value: Any) -> Any:
         return {str(key): _locate_parts(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_locate_parts(part) for part in value]
-    text = config_names.locate(value) if callable(value) else None
+    text = lookup.locate(value) if callable(value) else None
     return f'<function {text}>' if text else plain_yaml.simplify(value)
 
 

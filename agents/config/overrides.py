@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from agents.scripts import checks, plain_yaml
-from agents.scripts.options import SYNONYMS
+from agents.config import checks, plain_yaml
+from agents.config.settings import SYNONYMS
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 

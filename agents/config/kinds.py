@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agents.algorithms import sizes
+from agents.config import sizes
 
 # Names that `encodings.py` knows, which takes long to import.
 PRESETS = 'atari', 'small'

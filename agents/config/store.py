@@ -6,16 +6,13 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agents.algorithms import sizes
-from agents.scripts import (
-    checks,
-    config_names,
-    env_setup,
-    overrides,
-    plain_yaml,
-    trust,
+from agents.config import checks, lookup, overrides, plain_yaml, sizes, trust
+from agents.config.settings import (
+    ALGORITHM_GROUPS,
+    NATIVE,
+    SETTINGS,
+    find_defaults,
 )
-from agents.scripts.settings import ALGORITHM_GROUPS, SETTINGS, find_defaults
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
@@ -26,7 +23,6 @@ CONFIG_FILE = 'config.yaml'
 # updates; some only where another setting begins with one of some texts, as
 # that of a function does with <.
 ALWAYS = 'algorithm', ('',)
-NATIVE = 'env', (env_setup.NATIVE,)
 NETWORK_SIZES = {
     'network': ALWAYS,
     'normalize_observ': ALWAYS,
@@ -43,7 +39,7 @@ SIZES = {
     'shared_encoder': ('algorithm', ('ppo',)),
     'rewards': ALWAYS,
     'discriminator_layers': ('rewards', ('airl', 'gail', 'log')),
-    'env': NATIVE,
+    'env': ('env', (NATIVE,)),
 }
 
 # A setting that only a training uses; a config that the caller gives decides
@@ -116,7 +112,7 @@ def save_config(
     path = pathlib.Path(directory) / CONFIG_FILE
     values = {key: plain_yaml.simplify(value) for key, value in config.items()}
     if CALLBACKS in values:
-        values[CALLBACKS] = [*map(config_names.absolute, values[CALLBACKS])]
+        values[CALLBACKS] = [*map(lookup.absolute, values[CALLBACKS])]
     functions = {
         key: trust.locate(config[key])
         for key, value in values.items()

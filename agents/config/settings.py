@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from agents.scripts import kinds
-from agents.scripts.kinds import Kind
+from agents.config import kinds
+from agents.config.kinds import Kind
 from agents.tools.attr_dict import AttrDict
 
 # Names that Keras and `networks.py` know, which cannot be asked for them
@@ -28,6 +28,35 @@ NETWORKS = 'feed_forward', 'recurrent'
 
 # Names that `wrappers.py` knows, which takes long to import.
 OBSERV_BOUNDS = 'clip', 'error'
+
+# How the names of environments written in TensorFlow begin.
+NATIVE = 'native:'
+
+# Names that other libraries have for settings.
+SYNONYMS = {
+    'lr': 'learning_rate',
+    'gamma': 'discount',
+    'lambda': 'gae_lambda',
+    'lam': 'gae_lambda',
+    'total_timesteps': 'steps',
+    'timesteps': 'steps',
+    'n_steps': 'update_every',
+    'num_steps': 'update_every',
+    'n_envs': 'num_agents',
+    'num_envs': 'num_agents',
+    'n_epochs': 'update_epochs',
+    'epochs': 'update_epochs',
+    'minibatch_size': 'batch_size',
+    'ent_coef': 'entropy_bonus',
+    'entropy_coef': 'entropy_bonus',
+    'vf_coef': 'value_weight',
+    'clip_coef': 'clip_range',
+    'max_grad_norm': 'gradient_clip',
+    'target_kl': 'kl_stop',
+    'max_episode_steps': 'max_length',
+    'anneal_lr': 'learning_rate_schedule',
+    'net_arch': 'policy_layers',
+}
 
 # Units, as a user counts.
 ALL_STEPS = 'steps of all agents'
@@ -46,7 +75,7 @@ class Setting:
         unit: What its number counts, if it counts something.
         safe_texts: Pattern of the texts that lead to no code, where others
             name a file or a module; None where no text leads to code. See
-            `agents.scripts.trust`.
+            `agents.config.trust`.
     """
 
     default: Any

@@ -1,6 +1,7 @@
 """Finds configs by the names that a user gives them."""
 
 import functools
+import importlib
 import importlib.util
 import inspect
 import os
@@ -8,13 +9,16 @@ import pathlib
 import re
 import sys
 import traceback
+import types
 from collections.abc import Callable
 from typing import Any
 
-from agents.scripts import configs
-from agents.scripts.settings import use_whole_numbers
+from agents.config.settings import use_whole_numbers
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+
+# The module of the configs that are found by their names alone.
+CONFIGS = 'agents.scripts.configs'
 
 # Functions that were found in files, and settings that functions of files have
 # made, each with a text that finds it again.
@@ -34,17 +38,22 @@ def find_config(name: str) -> Callable[[], AttrDict]:
             'configs` lists those that there are; your own is '
             '--config=file.py:function.'
         )
-    return getattr(configs, name)
+    return getattr(_configs(), name)
 
 
 def list_configs() -> list[str]:
     """List the experiments of `configs.py`."""
+    configs = _configs()
     return [
         name
         for name, value in vars(configs).items()
         if getattr(value, '__module__', None) == configs.__name__
         and not inspect.signature(value).parameters  # Which helpers have.
     ]
+
+
+def _configs() -> types.ModuleType:
+    return importlib.import_module(CONFIGS)
 
 
 def find_in_file(file: str, name: str) -> Callable[..., Any]:

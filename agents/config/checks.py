@@ -8,9 +8,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.algorithms import sizes
-from agents.scripts.kinds import Kind
-from agents.scripts.settings import SETTINGS, find_defaults
+from agents.config import sizes
+from agents.config.kinds import Kind
+from agents.config.settings import SETTINGS, find_defaults
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 

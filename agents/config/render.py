@@ -1,16 +1,18 @@
-"""Lists settings with their meanings, for the terminal and for the documents.
+"""Settings as text: for a terminal, for the documentation and for TensorBoard.
 
-python -m agents.scripts.settings_text > docs/settings.md
+python -m agents.config.render > docs/settings.md
 """
 
+import html
 import numbers
+import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agents.scripts import plain_yaml
-from agents.scripts.settings import (
+from agents.config import plain_yaml
+from agents.config.settings import (
     ALGORITHM_GROUPS,
     SHARED_GROUPS,
     Group,
@@ -34,7 +36,7 @@ LEGEND = (
 INTRODUCTION = """\
 # Settings
 
-<!-- Written by: python -m agents.scripts.settings_text > docs/settings.md -->
+<!-- Written by: python -m agents.config.render > docs/settings.md -->
 
 These are all settings, from the table in
 [`settings.py`](../agents/scripts/settings.py). To see those of a config, with a
@@ -155,6 +157,40 @@ def _format_table(group: Group) -> str:
         )
         rows.append(f'| {" | ".join(cells)} |')
     return '\n'.join(rows) + '\n'
+
+
+def as_hyperparameters(
+    config: Mapping[str, Any],
+) -> dict[str, bool | float | str]:
+    """The settings that are plain values, lists and dictionaries as texts.
+
+    Without functions, and without what is None.
+    """
+    found: dict[str, bool | float | str] = {}
+    for key, value in config.items():
+        value = plain_yaml.simplify(value)
+        if value in (None, [], {}) or plain_yaml.names_function(value):
+            continue
+        if isinstance(value, (dict, list)):
+            value = plain_yaml.format_value(value, in_one_line=True)
+        found[key] = value
+    return found
+
+
+def as_markdown(config: Mapping[str, Any]) -> str:
+    """Format all settings as a table in Markdown."""
+    rows = ['| setting | value |', '| --- | --- |']
+    for key in sorted(config):
+        value = plain_yaml.simplify(config[key])
+        text = plain_yaml.format_value(value, in_one_line=True)
+        rows.append(f'| {_escape_markdown(key)} | {_escape_markdown(text)} |')
+    return '\n'.join(rows)
+
+
+def _escape_markdown(text: str) -> str:
+    """Keep Markdown from reading anything into a text."""
+    plain = html.escape(' '.join(text.split()), quote=False)
+    return re.sub(r'([\\`*_{}\[\]()#+.!|-])', r'\\\1', plain)
 
 
 if __name__ == '__main__':
