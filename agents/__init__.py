@@ -23,34 +23,34 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents import parts as parts
     from agents import scripts as scripts
     from agents import tools as tools
-    from agents.scripts import callbacks as callbacks
+    from agents.analysis.results import results as results
+    from agents.policies.load import load as load
     from agents.scripts import configs as configs
     from agents.scripts.check import check as check
     from agents.scripts.evaluate import evaluate as evaluate
     from agents.scripts.export import export as export
-    from agents.scripts.load import load as load
     from agents.scripts.plot import plot as plot
     from agents.scripts.record import record as record
-    from agents.scripts.results import results as results
     from agents.scripts.sweep import sweep as sweep
-    from agents.scripts.training import train as train
     from agents.scripts.visualize import visualize as visualize
+    from agents.training import callbacks as callbacks
+    from agents.training.session import train as train
 else:
     __getattr__, __dir__ = lazy.exports(
         __name__,
         {
-            'train': 'scripts.training',
-            'load': 'scripts.load',
+            'train': 'training.session',
+            'load': 'policies.load',
             'check': 'scripts.check',
             'evaluate': 'scripts.evaluate',
-            'results': 'scripts.results',
+            'results': 'analysis.results',
             'plot': 'scripts.plot',
             'visualize': 'scripts.visualize',
             'record': 'scripts.record',
             'sweep': 'scripts.sweep',
             'export': 'scripts.export',
             'configs': 'scripts.configs',
-            'callbacks': 'scripts.callbacks',
+            'callbacks': 'training.callbacks',
             'tools': 'tools',
             'parts': 'parts',
             'algorithms': 'algorithms',

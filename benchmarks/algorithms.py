@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from agents import configs
-from agents.scripts import env_setup
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import demonstrations
+from agents.training import env_setup
 from benchmarks import alone, peers, throughput
 
 ALGORITHMS = 'ppo', 'reinforce', 'trpo', 'npg', 'acktr', 'gail'

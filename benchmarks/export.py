@@ -32,9 +32,9 @@ def measure(kind: str) -> dict[str, float]:
     """Microseconds an action by what chooses it."""
     from agents.exporting import formats
     from agents.parts import policy
-    from agents.scripts import networks
-    from agents.scripts.load import LoadedPolicy
+    from agents.policies.load import LoadedPolicy
     from agents.tools.graph import devices
+    from agents.training import networks
 
     devices.use_threads(1)
     env = peers.Still(kind)

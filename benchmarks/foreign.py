@@ -242,7 +242,7 @@ def load(task: Task, directory: pathlib.Path) -> Iterator[tuple[str, str, str]]:
     """Load the policy and ask it for an action."""
     import agents
     from agents.config import overrides
-    from agents.scripts import env_setup, experiments, vectors
+    from agents.training import env_setup, experiments, vectors
 
     def act() -> int:
         policy = agents.load(directory / 'run')

@@ -18,8 +18,8 @@ import subprocess
 import time
 
 from agents import configs
-from agents.scripts import plan, utility
 from agents.tools.attr_dict import AttrDict
+from agents.training import plan, simulation_graph
 from benchmarks import alone
 
 AGENTS = 4, 64, 1024, 8192
@@ -51,8 +51,8 @@ def measure(agents: int) -> dict[str, float]:
     """Steps per second, seconds of the first call, and bytes of memory."""
     settings = config(agents)
     phases = plan.make(settings, native=True)
-    envs = utility.define_native_batch_envs(settings)
-    graph = utility.define_simulation_graph(
+    envs = simulation_graph.define_native_batch_envs(settings)
+    graph = simulation_graph.define_simulation_graph(
         envs[0], envs[1], settings, phases.rollouts_at_once is not None
     )
     graph.restart()

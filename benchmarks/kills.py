@@ -25,9 +25,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from agents.scripts import utility
 from agents.tools.runs import checkpoints
 from agents.tools.runs.checkpoints import Scored
+from agents.training import storage
 from benchmarks import signals
 
 START_SECONDS = 5.0
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for count in range(options.count):
             directory = pathlib.Path(home, 'logdir', f'{number}-saves')
             output = _start_and_kill(home, directory, count % 2 == 1, choice)
-            last = utility.last_checkpoint(directory)
+            last = storage.last_checkpoint(directory)
             outcome, fits = judge(output, highest, last)
             found = _find_best(directory)
             if best and (not found or found.score < best.score):
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _find_best(directory: pathlib.Path) -> Scored | None:
     """The best checkpoint there is, which has to be whole."""
     warned: list[str] = []
-    home = directory / utility.CHECKPOINTS
+    home = directory / storage.CHECKPOINTS
     found = checkpoints.find_best(home, warned.append)
     return None if warned else found
 
@@ -134,7 +134,7 @@ def _start_and_kill(
             command, cwd=home, stdout=said, stderr=subprocess.STDOUT
         )
         if saving:
-            _await_save(process, directory / utility.CHECKPOINTS, choice)
+            _await_save(process, directory / storage.CHECKPOINTS, choice)
             time.sleep(SAVE_SECONDS * choice.random())
         else:
             time.sleep(START_SECONDS * choice.random())

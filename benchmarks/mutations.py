@@ -79,9 +79,10 @@ def make_files(directory: pathlib.Path) -> None:
     import agents
     from agents.exporting import formats
     from agents.parts import policy
-    from agents.scripts import networks, sweep_plan, trials, utility
+    from agents.sweeps import sweep_plan, trials
     from agents.tools.envs import wire
     from agents.tools.runs import demonstrations
+    from agents.training import networks, storage
 
     image = gym.spaces.Box(0, 255, (8, 8, 2), np.uint8)
     numbers = gym.spaces.Box(-1, 1, (3,))
@@ -91,7 +92,7 @@ def make_files(directory: pathlib.Path) -> None:
         pass
     (directory / 'rich').mkdir()
     pair = several, gym.spaces.MultiDiscrete([2, 3], start=[1, 0])
-    (directory / 'rich' / utility.SPACES).write_bytes(wire.dumps(pair))
+    (directory / 'rich' / storage.SPACES).write_bytes(wire.dumps(pair))
     count = 40
     steps = demonstrations.Demonstrations(
         np.random.default_rng(0).normal(size=(count, 3)).astype('f'),
@@ -155,9 +156,9 @@ def _settings(directory: pathlib.Path) -> Open:
 
 
 def _spaces(directory: pathlib.Path) -> Open:
-    from agents.scripts import utility
+    from agents.training import storage
 
-    return lambda: utility.load_spaces(directory / 'rich')
+    return lambda: storage.load_spaces(directory / 'rich')
 
 
 def _manifest(directory: pathlib.Path) -> Open:
@@ -204,14 +205,14 @@ def _seal(checkpoint: pathlib.Path) -> None:
 
 
 def _normalizer(directory: pathlib.Path) -> Open:
-    from agents.scripts import normalizer
+    from agents.policies import normalizer
 
     return lambda: normalizer.of_rewards(directory / 'run', STEP, 10.0)
 
 
 def _progress(directory: pathlib.Path) -> Open:
-    from agents.scripts import run_directory
     from agents.tools.runs import curves
+    from agents.training import run_directory
 
     def read() -> None:
         run_directory.is_trained(directory / 'run')
@@ -222,7 +223,7 @@ def _progress(directory: pathlib.Path) -> Open:
 
 
 def _results(directory: pathlib.Path) -> Open:
-    from agents.scripts.results import results
+    from agents.analysis.results import results
 
     return lambda: results(directory / 'run')
 
@@ -251,7 +252,7 @@ def _demonstrations(directory: pathlib.Path) -> Open:
 
 
 def _sweep(directory: pathlib.Path) -> Open:
-    from agents.scripts import sweep_plan
+    from agents.sweeps import sweep_plan
 
     def read() -> None:
         plan, doubt = sweep_plan.load(directory / 'sweep')
@@ -262,7 +263,7 @@ def _sweep(directory: pathlib.Path) -> Open:
 
 
 def _trials(directory: pathlib.Path) -> Open:
-    from agents.scripts import trials
+    from agents.sweeps import trials
 
     return lambda: trials.load(directory / 'sweep')
 

@@ -21,8 +21,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 import agents
-from agents.scripts import utility
 from agents.tools import errors
+from agents.training import storage
 
 # Seconds within which the signal comes, and within which the command ends.
 LATEST, PATIENCE = 15.0, 60.0
@@ -194,8 +194,8 @@ def _read(path: pathlib.Path) -> str:
 def _load_runs(home: pathlib.Path) -> list[str]:
     """Load all runs that have a checkpoint; returns what went wrong."""
     problems = []
-    for checkpoints in home.glob(f'logdir/**/{utility.CHECKPOINTS}'):
-        if utility.last_checkpoint(checkpoints.parent) is not None:
+    for checkpoints in home.glob(f'logdir/**/{storage.CHECKPOINTS}'):
+        if storage.last_checkpoint(checkpoints.parent) is not None:
             try:
                 agents.load(checkpoints.parent)
             except errors.UserError as error:

@@ -20,9 +20,9 @@ import time
 import numpy as np
 
 from agents import configs
-from agents.scripts import env_setup
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.batch_env import BatchEnv
+from agents.training import env_setup
 from benchmarks import alone, peers
 
 TRAININGS = (
@@ -59,7 +59,7 @@ def train(config: AttrDict) -> dict[str, float]:
 
     Of the last report, so that another has to be before it, for compilation.
     """
-    from agents.scripts.training import train
+    from agents.training.session import train
 
     config = config.copy(log_every=config.eval_every)
     with tempfile.TemporaryDirectory() as directory:

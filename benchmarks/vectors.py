@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from agents import configs
-from agents.scripts import vectors
 from agents.tools.envs.vector_slice import VectorSlice
+from agents.training import vectors
 from benchmarks import alone
 
 ENVS = 'vector:ale_py:ALE/Pong-v5', 'envpool:HalfCheetah-v4'

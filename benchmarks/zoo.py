@@ -15,8 +15,8 @@ import subprocess
 import tempfile
 
 import agents
-from agents.scripts import utility
 from agents.tools.runs import checkpoints
+from agents.training import storage
 
 ROOT = pathlib.Path(__file__).parent.parent
 ZOO, PAGE = ROOT / 'zoo', ROOT / 'docs' / 'zoo.md'
@@ -64,13 +64,13 @@ def train(name: str) -> None:
 
 
 def ship(run: pathlib.Path, target: pathlib.Path) -> None:
-    step = utility.find_checkpoint(run, checkpoints.BEST)
+    step = storage.find_checkpoint(run, checkpoints.BEST)
     assert step is not None
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for file in FILES:
         shutil.copy(run / file, target)
-    best = checkpoints.path_of(pathlib.Path(utility.CHECKPOINTS), step)
+    best = checkpoints.path_of(pathlib.Path(storage.CHECKPOINTS), step)
     shutil.copytree(run / best, target / best)
 
 

@@ -29,8 +29,10 @@ import ruamel.yaml
 import agents
 from agents.config import checks, plain_yaml
 from agents.config.settings import SETTINGS
-from agents.scripts import configs, export_check, training
+from agents.exporting import export_check
+from agents.scripts import configs
 from agents.scripts import train as train_command
+from agents.training import session
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = ROOT / 'docs'
@@ -147,7 +149,7 @@ def workshop(tmp_path, monkeypatch, eagerly):
     monkeypatch.syspath_prepend(str(tmp_path))
     for directory in ('examples', 'zoo'):
         shutil.copytree(ROOT / directory, tmp_path / directory)
-    original = training.train
+    original = session.train
 
     @functools.wraps(original)
     def train(config, *others, **options):
@@ -156,7 +158,7 @@ def workshop(tmp_path, monkeypatch, eagerly):
 
     for name in dir(agents):
         getattr(agents, name)  # Or it would be kept as it is replaced here.
-    for place in (training, train_command, agents):
+    for place in (session, train_command, agents):
         monkeypatch.setattr(place, 'train', train)
     # Steps that an export is compared over.
     monkeypatch.setattr(export_check, 'STEPS', 10)

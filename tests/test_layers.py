@@ -8,10 +8,12 @@ ROOT = pathlib.Path(__file__).parent.parent / 'agents'
 # From the top to the bottom; packages of a line do not import each other.
 LAYERS = (
     ('scripts',),
-    ('exporting',),
-    ('algorithms', 'environments'),
+    ('sweeps', 'exporting'),
+    ('policies',),
+    ('training',),
+    ('algorithms', 'environments', 'analysis'),
     ('parts',),
-    ('config',),
+    ('config', 'terminal'),
     ('tools',),
 )
 HEIGHT = {

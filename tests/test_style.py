@@ -40,7 +40,11 @@ def test_users_may_be_strict(run_python):
     assert not result.code, result.output + result.problems
 
 
-def test_map_of_the_commands_has_every_module():
-    scripts = ROOT / 'agents' / 'scripts'
-    words = {*re.findall(r'\w+', (scripts / '__init__.py').read_text())}
-    assert {file.stem for file in scripts.glob('*.py')} - {'__init__'} <= words
+def test_maps_of_packages_have_every_module():
+    lacking = []
+    for name in ('config', 'training', 'policies', 'analysis', 'sweeps'):
+        package = ROOT / 'agents' / name
+        words = re.findall(r'\w+', (package / '__init__.py').read_text())
+        modules = {file.stem for file in package.glob('*.py')}
+        lacking += sorted(modules - {'__init__', *words})
+    assert not lacking

@@ -12,9 +12,9 @@ from agents import algorithms, configs, environments, tools
 from agents.algorithms.algorithm import Algorithm, Networks, Task
 from agents.algorithms.reinforce import REINFORCE
 from agents.environments.native_env import NativeEnv
-from agents.scripts import networks
 from agents.tools import AttrDict, BatchEnv, UserError, keras, random, tf
 from agents.tools.runs.loop import Report
+from agents.training import networks
 
 Observ = npt.NDArray[np.float32]
 Info = dict[str, Any]

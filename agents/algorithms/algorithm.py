@@ -16,7 +16,7 @@ from agents.tools.transition import Transition
 
 
 class Networks(NamedTuple):
-    """The networks of an algorithm; see `agents.scripts.networks`.
+    """The networks of an algorithm; see `agents.training.networks`.
 
     Attributes:
         policy: Describes the actions.

@@ -38,21 +38,22 @@ def find_config(name: str) -> Callable[[], AttrDict]:
             'configs` lists those that there are; your own is '
             '--config=file.py:function.'
         )
-    return getattr(_configs(), name)
+    return getattr(configs(), name)
 
 
 def list_configs() -> list[str]:
     """List the experiments of `configs.py`."""
-    configs = _configs()
+    module = configs()
     return [
         name
-        for name, value in vars(configs).items()
-        if getattr(value, '__module__', None) == configs.__name__
+        for name, value in vars(module).items()
+        if getattr(value, '__module__', None) == module.__name__
         and not inspect.signature(value).parameters  # Which helpers have.
     ]
 
 
-def _configs() -> types.ModuleType:
+def configs() -> types.ModuleType:
+    """Return the module of the configs that are found by their names."""
     return importlib.import_module(CONFIGS)
 
 

@@ -39,7 +39,7 @@ INTRODUCTION = """\
 <!-- Written by: python -m agents.config.render > docs/settings.md -->
 
 These are all settings, from the table in
-[`settings.py`](../agents/scripts/settings.py). To see those of a config, with a
+[`settings.py`](../agents/config/settings.py). To see those of a config, with a
 mark where they differ from the defaults, run
 
 ```sh

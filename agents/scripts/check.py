@@ -29,23 +29,15 @@ import gymnasium as gym
 import numpy as np
 
 from agents.config import checks, overrides
-from agents.scripts import (
-    batches,
-    configs,
-    console,
-    env_setup,
-    experiments,
-    interrupts,
-    options,
-    plan,
-    vectors,
-)
-from agents.scripts.experiments import Experiment
+from agents.scripts import configs, options
+from agents.terminal import console, interrupts
 from agents.tools import choices, cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import inspection, inspection_worker
 from agents.tools.envs.inspection_report import Breach, Report
 from agents.tools.envs.ranges import Range
+from agents.training import batches, env_setup, experiments, plan, vectors
+from agents.training.experiments import Experiment
 
 # Where lines are broken, if it is no terminal that they are shown on.
 WIDTH = 80

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.config import overrides, plain_yaml, render, store
-from agents.scripts import console, env_setup, experiments, run_directory
-from agents.scripts.experiments import Experiment
-from agents.scripts.training import require_valid
+from agents.terminal import console
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.world import ALONE, World
+from agents.training import env_setup, experiments, run_directory
+from agents.training.experiments import Experiment
+from agents.training.session import require_valid
 
 
 def claim(

@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run() -> int:
     """Run a command as all that this process does; returns its exit code."""
     code = main()
-    from agents.scripts import interrupts
+    from agents.terminal import interrupts
 
     return interrupts.limit_exit(code)
 

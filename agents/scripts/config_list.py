@@ -11,7 +11,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from agents.config import lookup
-from agents.scripts import configs, console, options
+from agents.scripts import configs, options
+from agents.terminal import console
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 

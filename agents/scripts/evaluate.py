@@ -20,18 +20,15 @@ if __name__ == '__main__':  # Before what takes long to import.
 
 import numpy as np
 
+from agents.analysis import estimates
 from agents.config import overrides, store
-from agents.scripts import (
-    console,
-    env_setup,
-    experiments,
-    interrupts,
-    options,
-    playing,
-)
-from agents.tools import errors, estimates
+from agents.policies import playing
+from agents.scripts import options
+from agents.terminal import console, interrupts
+from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
+from agents.training import env_setup, experiments
 
 # What stands for the table where JSON is to be printed.
 STDOUT = '-'

@@ -20,13 +20,15 @@ if __name__ == '__main__':  # Before what takes long to import.
 
 import agents
 from agents.config import plain_yaml, store
-from agents.scripts import console, experiments, interrupts, options
+from agents.scripts import options
+from agents.terminal import console, interrupts
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
+from agents.training import experiments
 
 if TYPE_CHECKING:  # Imports TensorFlow.
-    from agents.scripts.export_check import Found
+    from agents.exporting.export_check import Found
 
 # Formats, and how the names of their files end.
 SUFFIXES = {
@@ -101,8 +103,7 @@ def export(
     path = files.place(outfile)
     kind = _find_format(path, format)
     # Only now, as these import TensorFlow.
-    from agents.exporting import formats, onnx_model
-    from agents.scripts import export_check
+    from agents.exporting import export_check, formats, onnx_model
 
     if kind == 'onnx':
         onnx_model.require_packages()

@@ -20,10 +20,12 @@ if __name__ == '__main__':  # Before what takes long to import.
 
 import numpy as np
 
+from agents.analysis import drawing, estimates, run_groups
+from agents.analysis.run_groups import Group
 from agents.config import plain_yaml
-from agents.scripts import console, drawing, interrupts, options, run_groups
-from agents.scripts.run_groups import Group
-from agents.tools import errors, estimates
+from agents.scripts import options
+from agents.terminal import console, interrupts
+from agents.tools import errors
 from agents.tools.runs import curves, progress
 from agents.tools.runs.curves import Curve
 

@@ -19,11 +19,14 @@ if __name__ == '__main__':  # Before what takes long to import.
 import numpy as np
 
 from agents.config import overrides, store
-from agents.scripts import console, experiments, interrupts, options, playing
+from agents.policies import playing
+from agents.scripts import options
+from agents.terminal import console, interrupts
 from agents.tools import errors, nested
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import demonstrations, files
 from agents.tools.runs.demonstrations import Demonstrations
+from agents.training import experiments
 
 
 def record(

@@ -20,22 +20,16 @@ if __name__ == '__main__':  # Before what takes long to import.
 
     systems.end_silently()
 
+from agents.analysis.run_groups import Group, Run
 from agents.config import lookup, overrides
-from agents.scripts import (
-    console,
-    interrupts,
-    options,
-    plot,
-    run_directory,
-    search,
-    sweep_plan,
-    trials,
-)
-from agents.scripts.run_groups import Group, Run
-from agents.scripts.sweep_plan import Plan
-from agents.scripts.trials import Trial
+from agents.scripts import options, plot
+from agents.sweeps import search, sweep_plan, trials
+from agents.sweeps.sweep_plan import Plan
+from agents.sweeps.trials import Trial
+from agents.terminal import console, interrupts
 from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
+from agents.training import run_directory
 
 CURVES = 'curves.png'
 

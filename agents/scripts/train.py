@@ -17,19 +17,12 @@ if __name__ == '__main__':  # Before what takes long to import.
 
     systems.end_silently()
 
-from agents.scripts import (
-    chosen_run,
-    config_list,
-    console,
-    interrupts,
-    launcher,
-    options,
-    run_directory,
-    utility,
-)
-from agents.scripts.training import require_valid, train
+from agents.scripts import chosen_run, config_list, options
+from agents.terminal import console, interrupts, launcher
 from agents.tools import errors, world
 from agents.tools.world import World
+from agents.training import run_directory, storage
+from agents.training.session import require_valid, train
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -226,7 +219,7 @@ def _start_ranks(
 
 def _last_checkpoint(directory: pathlib.Path | None) -> int | None:
     with contextlib.suppress(errors.UserError):  # It was told already.
-        return utility.last_checkpoint(directory)
+        return storage.last_checkpoint(directory)
     return None
 
 

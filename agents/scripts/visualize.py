@@ -19,18 +19,13 @@ import imageio_ffmpeg
 import numpy as np
 
 from agents.config import overrides, store
-from agents.scripts import (
-    console,
-    experiments,
-    interrupts,
-    options,
-    playing,
-    plot,
-    utility,
-)
+from agents.policies import playing
+from agents.scripts import options, plot
+from agents.terminal import console, interrupts
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
+from agents.training import experiments, storage
 
 # Frames per second where the environment does not tell.
 DEFAULT_FPS = 30
@@ -90,7 +85,7 @@ def visualize(
         config, logdir, changes, env=env, trusted=trust
     )
     changed = overrides.apply(config, changes)
-    utility.require_checkpoint(logdir)
+    storage.require_checkpoint(logdir)
     with files.telling(outdir):
         outdir.mkdir(parents=True, exist_ok=True)
     files.clear_up(outdir)

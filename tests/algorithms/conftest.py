@@ -11,10 +11,11 @@ from agents.algorithms import pieces
 from agents.algorithms.algorithm import Task
 from agents.algorithms.learner import Learner
 from agents.algorithms.on_policy import OnPolicy
-from agents.scripts import configs, networks
+from agents.scripts import configs
 from agents.tools import nested
 from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
+from agents.training import networks
 
 AGENTS, STEPS = 4, 6
 OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)

@@ -19,10 +19,11 @@ from agents.algorithms.algorithm import Task
 from agents.algorithms.gathering import Leader
 from agents.config import sizes
 from agents.parts.distributions import Gaussian
-from agents.scripts import configs, networks
+from agents.scripts import configs
 from agents.tools import nested, world
 from agents.tools.graph import mpi, random
 from agents.tools.graph.backend import tf
+from agents.training import networks
 
 AGENTS, UPDATES = 8, 3
 OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)

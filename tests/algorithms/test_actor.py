@@ -6,9 +6,9 @@ import pytest
 
 from agents.algorithms.actor import Actor
 from agents.parts import sequences
-from agents.scripts import utility
 from agents.tools.envs import mock_environment
 from agents.tools.graph.backend import tf
+from agents.training import simulation_graph
 
 
 def observs(time):
@@ -47,12 +47,12 @@ def test_evaluation_does_not_disturb_training(settings, network):
 
     def train(evaluations):
         batches = [
-            utility.define_batch_env(
+            simulation_graph.define_batch_env(
                 mock_environment.MockEnvironment, count, env_processes=False
             )
             for count in (config.num_agents, config.eval_episodes)
         ]
-        graph = utility.define_simulation_graph(*batches, config)
+        graph = simulation_graph.define_simulation_graph(*batches, config)
         graph.restart()
         for _ in range(2):
             graph.train()

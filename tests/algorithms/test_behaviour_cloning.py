@@ -8,9 +8,9 @@ from agents.algorithms import pieces
 from agents.algorithms.algorithm import Task
 from agents.parts.cloning import Cloner
 from agents.parts.expert import Expert, Steps
-from agents.scripts import networks
 from agents.tools import errors
 from agents.tools.graph.backend import tf
+from agents.training import networks
 
 OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTIONS = gym.spaces.Box(-1, 1, (2,), np.float32)

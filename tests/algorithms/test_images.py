@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts import configs, utility
+from agents.scripts import configs
+from agents.training import simulation_graph
 
 SIZE = 8
 
@@ -143,7 +144,9 @@ def test_run_with_convolutions_repeats_and_resumes_bit_for_bit(tmp_path):
     first, _ = run('parts', 128)
     second, parts = run('parts', 256)
     np.testing.assert_array_equal(first + second, scores)
-    expected, found = map(utility.name_policy, (whole._policy, parts._policy))
+    expected, found = map(
+        simulation_graph.name_policy, (whole._policy, parts._policy)
+    )
     assert found.keys() == expected.keys()
     for name, variable in found.items():
         np.testing.assert_array_equal(variable, expected[name])

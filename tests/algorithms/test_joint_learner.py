@@ -169,7 +169,8 @@ def test_one_step_has_one_size(define):
 
 def test_others_do_not_learn_an_encoder(define):
     def network(observ_space, action_space, config):
-        from agents.scripts import configs, networks
+        from agents.scripts import configs
+        from agents.training import networks
 
         shared = configs.ppo(shared_encoder=True)
         return networks.feed_forward(observ_space, action_space, shared)

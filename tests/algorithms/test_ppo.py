@@ -10,11 +10,11 @@ from agents.parts import flat, layers
 from agents.parts.adam import Adam
 from agents.parts.critic import Critic
 from agents.parts.gradients import MAX_SKIPPED
-from agents.scripts import networks
 from agents.tools import errors
 from agents.tools.envs import mock_environment
 from agents.tools.graph import vectors
 from agents.tools.graph.backend import keras, tf
+from agents.training import networks
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 

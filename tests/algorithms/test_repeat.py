@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from agents.scripts import configs, env_setup, utility
+from agents.scripts import configs
 from agents.tools.envs import mock_environment
 from agents.tools.graph import foreign
 from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
+from agents.training import env_setup, simulation_graph
 
 
 def weights(seed=0, updates=3, **workers):
@@ -24,7 +25,7 @@ def weights(seed=0, updates=3, **workers):
         max_length=4,
     )
     batches = [
-        utility.define_batch_env(
+        simulation_graph.define_batch_env(
             env_setup.constructor(config),
             count,
             seed=(config.seed, purpose),
@@ -33,7 +34,7 @@ def weights(seed=0, updates=3, **workers):
         for purpose, count in ((0, config.num_agents), (1, 1))
     ]
     try:
-        graph = utility.define_simulation_graph(*batches, config)
+        graph = simulation_graph.define_simulation_graph(*batches, config)
         graph.restart()
         for _ in range(updates):
             graph.train()

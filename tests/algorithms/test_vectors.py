@@ -9,7 +9,7 @@ from agents.algorithms import pieces
 from agents.algorithms.algorithm import Task
 from agents.algorithms.learner import Learner, scale_advantage
 from agents.algorithms.on_policy import OnPolicy
-from agents.scripts import configs, networks
+from agents.scripts import configs
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.batch_env import BatchEnv
 from agents.tools.envs.mock_vector import MockVector
@@ -18,6 +18,7 @@ from agents.tools.graph import simulation
 from agents.tools.graph.backend import tf
 from agents.tools.graph.episode_scores import EpisodeScores
 from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.training import networks
 
 SAME, NEXT, DISABLED = (
     AutoresetMode.SAME_STEP,

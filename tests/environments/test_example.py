@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from agents.config import lookup
-from agents.scripts import env_setup
 from agents.tools.graph import random
 from agents.tools.graph.backend import compiled, tf
+from agents.training import env_setup
 
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'environments.md'
 

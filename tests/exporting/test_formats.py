@@ -15,13 +15,19 @@ import pytest
 
 import agents
 from agents.algorithms.algorithm import Networks
-from agents.exporting import formats, litert_model, onnx_model, run_policy
+from agents.exporting import (
+    export_check,
+    formats,
+    litert_model,
+    onnx_model,
+    run_policy,
+)
 from agents.parts import distributions, layers, policy
-from agents.scripts import export_check, networks
-from agents.scripts.load import LoadedPolicy
+from agents.policies.load import LoadedPolicy
 from agents.tools import choices, errors, nested
 from agents.tools.envs import observations
 from agents.tools.graph.backend import keras, tf
+from agents.training import networks
 
 Spaces = gym.spaces
 STEPS = 300

@@ -11,9 +11,10 @@ import agents
 from agents import tools
 from agents.parts import frames
 from agents.parts.frames import Frames
-from agents.scripts import configs, env_setup, utility
+from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.graph.backend import tf
+from agents.training import env_setup, simulation_graph
 
 # Workers would import TensorFlow with this file, so that what it defines is
 # sent to them whole.
@@ -167,7 +168,9 @@ def test_learning_is_the_same_to_the_last_bit(tmp_path, env):
         directory = tmp_path / str(once)
         for _ in agents.train(settings, directory, env_processes=False):
             pass
-        found.append(utility.name_policy(agents.load(directory)._policy))
+        found.append(
+            simulation_graph.name_policy(agents.load(directory)._policy)
+        )
     assert found[0].keys() == found[1].keys()
     for name, one in found[0].items():
         np.testing.assert_array_equal(one, found[1][name])

@@ -7,9 +7,10 @@ import pytest
 import agents
 from agents.algorithms.algorithm import Networks
 from agents.parts import distributions, masks
-from agents.scripts import configs, networks
+from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.graph.backend import compiled, keras, tf
+from agents.training import networks
 
 VECTOR = gym.spaces.Box(-1, 1, (2,), np.float32)
 CHOICE = gym.spaces.Discrete(3)

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from agents.parts import distributions, policy, sequences
-from agents.scripts import configs, networks
+from agents.scripts import configs
 from agents.tools.graph.backend import tf
+from agents.training import networks
 
 OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTIONS = gym.spaces.Discrete(4)

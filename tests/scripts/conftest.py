@@ -8,9 +8,10 @@ from typing import NamedTuple
 import pytest
 
 import agents
-from agents.scripts import configs, utility
+from agents.scripts import configs
 from agents.tools.graph.backend import tf
 from agents.tools.runs import checkpoints, tensors
+from agents.training import storage
 
 # Settings of a training of a moment.
 TINY = {
@@ -120,8 +121,8 @@ def checkpoint():
     """A function that reads all that a checkpoint of a run holds, by name."""
 
     def read(directory, step=None):
-        step = utility.last_checkpoint(directory) if step is None else step
-        path = pathlib.Path(directory) / utility.CHECKPOINTS / f'{step:012d}'
+        step = storage.last_checkpoint(directory) if step is None else step
+        path = pathlib.Path(directory) / storage.CHECKPOINTS / f'{step:012d}'
         file = path / checkpoints.TENSORS
         return tensors.read(file, tensors.specs(file))
 

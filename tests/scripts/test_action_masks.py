@@ -9,8 +9,9 @@ import pytest
 
 import agents
 from agents import tools
-from agents.scripts import configs, env_setup, record, visualize
+from agents.scripts import configs, record, visualize
 from agents.tools import errors
+from agents.training import env_setup
 
 LENGTH, GOALS, KEYS = 10, 4, 3
 

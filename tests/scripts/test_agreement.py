@@ -4,9 +4,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.scripts import agreement, configs
+from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.world import World
+from agents.training import agreement
 
 
 class Others(World):

@@ -8,12 +8,13 @@ import time
 import gymnasium as gym
 import pytest
 
-from agents.scripts import batches, console, interrupts, plan
-from agents.scripts.status import Status
+from agents.terminal import console, interrupts
 from agents.tools.envs.env_slice import EnvSlice
 from agents.tools.envs.external_process import ExternalProcess
 from agents.tools.envs.restarts import Restarts
 from agents.tools.graph import foreign
+from agents.training import batches, plan
+from agents.training.status import Status
 
 MICRO = 1e-6
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from agents.config import store
-from agents.scripts import beginning, configs
+from agents.scripts import configs
 from agents.scripts import train as train_command
-from agents.scripts.training import train
 from agents.tools import errors
+from agents.training import beginning
+from agents.training.session import train
 from tests.scripts.test_training import listener
 
 NORMALIZER = 'policy/normalizer/observ'

@@ -10,13 +10,13 @@ from tensorboard.backend.event_processing import event_accumulator
 
 import agents
 from agents.config import store
-from agents.scripts import calling, utility
-from agents.scripts.callbacks import stop_at, stop_without_improvement
-from agents.scripts.training import train
 from agents.tools import errors
 from agents.tools.graph.backend import tf
 from agents.tools.runs.loop import Report
 from agents.tools.world import World
+from agents.training import calling, storage
+from agents.training.callbacks import stop_at, stop_without_improvement
+from agents.training.session import train
 from tests.scripts.test_training import listener
 
 pytestmark = pytest.mark.usefixtures('eagerly')
@@ -83,7 +83,7 @@ def test_false_ends_a_training_that_can_be_gone_on_with(tiny, tmp_path):
     training = train(config, tmp_path, False, console, callbacks=[enough])
     assert [score.report[:2] for score in training][-1] == ('train', 40)
     assert 'train ended at step 40 by enough; resumed, it goes on' in told
-    assert utility.last_checkpoint(tmp_path) == 40
+    assert storage.last_checkpoint(tmp_path) == 40
     rest = [s.report[:2] for s in train(config, tmp_path, False)]
     assert rest[0] == ('eval', 40) and rest[-1] == ('eval', 80)
 
@@ -107,7 +107,7 @@ def test_error_is_the_users_own_and_the_run_is_saved(
     training = train(tiny(env=env), tmp_path, False, callbacks=[broken])
     with pytest.raises(error, match='mine'):
         training.run()
-    assert utility.last_checkpoint(tmp_path) == 20
+    assert storage.last_checkpoint(tmp_path) == 20
     assert [row['phase'] for row in rows(tmp_path)] == ['train', 'eval']
 
 
@@ -141,7 +141,7 @@ def test_callbacks_of_a_run_are_those_of_who_goes_on(tiny, tmp_path):
     train(config, run, env_processes=False).run()
     assert [row['five'] for row in rows(run)] == ['5']
     assert store.load_config(run).callbacks == [
-        '<function agents.scripts.callbacks.stop_at(-1)>', f'{file}:five'
+        '<function agents.training.callbacks.stop_at(-1)>', f'{file}:five'
     ]  # fmt: skip
     # Neither is run by who only looks at the run.
     file.write_text('raise AssertionError')

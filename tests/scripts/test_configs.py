@@ -5,9 +5,10 @@ import pytest
 from agents import environments
 from agents.algorithms import ALGORITHMS
 from agents.config.lookup import list_configs
-from agents.scripts import configs, env_setup, plan, vectors
+from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+from agents.training import env_setup, plan, vectors
 
 CONFIGS = {name: getattr(configs, name)() for name in list_configs()}
 

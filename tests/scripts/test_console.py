@@ -14,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from agents.scripts import console
+from agents.terminal import console
 
 
 @pytest.fixture

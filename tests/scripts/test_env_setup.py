@@ -16,9 +16,10 @@ import pytest
 
 from agents import tools
 from agents.config.settings import SETTINGS
-from agents.scripts import configs, env_setup, utility, vectors
+from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.envs import launch
+from agents.training import env_setup, simulation_graph, vectors
 
 
 def config(**settings):
@@ -432,7 +433,7 @@ def test_limit_is_that_of_the_environment_unless_max_length_is_lower(
 )
 def test_limit_of_a_native_environment(max_length, limit):
     found = config(env='native:Pendulum-v1', max_length=max_length)
-    for batch_env in utility.define_native_batch_envs(found):
+    for batch_env in simulation_graph.define_native_batch_envs(found):
         assert batch_env._max_length == limit
     made = env_setup.constructor(found)()
     assert made.get_wrapper_attr('_max_episode_steps') == limit

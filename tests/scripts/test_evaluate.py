@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts import evaluate, export, playing, record
+from agents.policies import playing
+from agents.scripts import evaluate, export, record
 
 
 class Halves(gym.Env):

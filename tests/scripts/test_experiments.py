@@ -5,8 +5,9 @@ import textwrap
 import pytest
 
 from agents.config import lookup, store
-from agents.scripts import configs, experiments
+from agents.scripts import configs
 from agents.tools import errors
+from agents.training import experiments
 
 ENVS = """
     import gymnasium as gym

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import agents
-from agents.exporting import run_policy
-from agents.scripts import export, export_check
+from agents.exporting import export_check, run_policy
+from agents.scripts import export
 from agents.tools import errors
 
 ROOT = pathlib.Path(__file__).parents[2]

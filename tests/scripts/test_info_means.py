@@ -9,11 +9,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.scripts import console, env_setup, info_means
-from agents.scripts.training import train
+from agents.terminal import console
 from agents.tools import errors
 from agents.tools.envs.infos import Means
 from agents.tools.world import ALONE, World
+from agents.training import env_setup, info_means
+from agents.training.session import train
 
 
 class Walk(gym.Env):

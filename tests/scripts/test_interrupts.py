@@ -10,14 +10,14 @@ import time
 import psutil
 import pytest
 
-from agents.scripts import interrupts
+from agents.terminal import interrupts
 from agents.tools.world import World
 
 # Waits for a lock that only the callback opens. The wait is in C and signals do
 # not end it, so that, as in the graph, the main thread cannot run a handler.
 PROGRAM = """
 import contextlib, ctypes, sys
-from agents.scripts import interrupts
+from agents.terminal import interrupts
 
 library = ctypes.CDLL(None)
 lock = ctypes.create_string_buffer(64)
@@ -172,7 +172,7 @@ def test_signal_is_heard_although_nobody_reads(start):
 # Fills the pipe that nobody reads from.
 STUCK = """
 import os, sys
-from agents.scripts import interrupts
+from agents.terminal import interrupts
 with interrupts.Interrupts():
     print('ready', flush=True)
     while True:
@@ -324,7 +324,7 @@ def test_process_that_something_keeps_is_ended(start):
     process = start(
         code="""
             import threading, time
-            from agents.scripts import interrupts
+            from agents.terminal import interrupts
             interrupts.SAID_SECONDS, interrupts.ENDED_SECONDS = 0.2, 0.4
             threading.Thread(target=time.sleep, args=[60]).start()
             print('ready', flush=True)

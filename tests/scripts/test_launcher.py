@@ -11,7 +11,7 @@ import time
 import gymnasium as gym
 import pytest
 
-from agents.scripts import launcher
+from agents.terminal import launcher
 from agents.tools import errors
 from agents.tools.envs.external_process import ExternalProcess
 

@@ -13,10 +13,10 @@ import agents
 from agents import tools
 from agents.config import store
 from agents.parts import policy
-from agents.scripts import env_setup, networks, plan, utility
-from agents.scripts.load import LoadedPolicy
-from agents.scripts.training import train
+from agents.policies.load import LoadedPolicy
 from agents.tools import errors
+from agents.training import env_setup, networks, plan, storage
+from agents.training.session import train
 
 OBSERVS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 
@@ -273,7 +273,7 @@ def test_missing_run_is_named(tmp_path):
 
 
 def test_run_without_checkpoint(run):
-    shutil.rmtree(run / utility.CHECKPOINTS)
+    shutil.rmtree(run / storage.CHECKPOINTS)
     with pytest.raises(errors.ConfigError, match='no checkpoint in .*run yet'):
         agents.load(run)
 
@@ -300,7 +300,7 @@ def test_best_is_that_with_the_highest_score(debug_run):
         rows = [row for row in csv.DictReader(file) if row['phase'] == 'eval']
     best = max(rows, key=lambda row: float(row['score']))
     step, score = int(best['step']), float(best['score'])
-    assert utility.find_checkpoint(debug_run.directory, 'best') == step
+    assert storage.find_checkpoint(debug_run.directory, 'best') == step
     assert f'best       score {score:.1f} at step {step:,}' in debug_run.output
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from agents.config import store
 from agents.config.settings import find_defaults
-from agents.scripts import configs, utility
-from agents.scripts.training import train
+from agents.scripts import configs
 from agents.tools.graph import simulation
 from agents.tools.runs import checkpoints, tensors
+from agents.training import simulation_graph, storage
+from agents.training.session import train
 
 STEPS = 256
 
@@ -35,8 +36,8 @@ def config(**changes):
 
 def last_checkpoint(logdir):
     """All that the last checkpoint of a run holds, by name."""
-    step = utility.last_checkpoint(logdir)
-    path = pathlib.Path(logdir) / utility.CHECKPOINTS / f'{step:012d}'
+    step = storage.last_checkpoint(logdir)
+    path = pathlib.Path(logdir) / storage.CHECKPOINTS / f'{step:012d}'
     file = path / checkpoints.TENSORS
     return step, tensors.read(file, tensors.specs(file))
 
@@ -64,7 +65,7 @@ def test_half_a_run_and_the_other_half_are_the_whole(whole, tmp_path):
     for _ in itertools.islice(scores, 4):
         pass
     scores.close()
-    assert utility.last_checkpoint(tmp_path) == STEPS // 2
+    assert storage.last_checkpoint(tmp_path) == STEPS // 2
     train(config(), tmp_path).run()
     assert_same(last_checkpoint(tmp_path), whole)
 
@@ -189,8 +190,10 @@ def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
 
 def test_native_run_is_traced_once_and_learns(monkeypatch):
     small = config()
-    envs = utility.define_native_batch_envs(small)
-    graph = utility.define_simulation_graph(*envs, small, one_program=True)
+    envs = simulation_graph.define_native_batch_envs(small)
+    graph = simulation_graph.define_simulation_graph(
+        *envs, small, one_program=True
+    )
     graph.restart()
     traced = []
 

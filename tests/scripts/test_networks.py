@@ -8,10 +8,11 @@ import pytest
 
 from agents.algorithms.algorithm import Networks
 from agents.parts import distributions, encodings, layers, sequences
-from agents.scripts import configs, networks
+from agents.scripts import configs
 from agents.tools import errors, nested, spaces
 from agents.tools.graph import devices
 from agents.tools.graph.backend import keras, tf
+from agents.training import networks
 
 BATCH = 4
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts import normalizer
+from agents.policies import normalizer
 from agents.tools import errors
 from agents.tools.runs import tensors
 

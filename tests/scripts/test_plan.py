@@ -4,8 +4,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.scripts import configs, plan
+from agents.scripts import configs
 from agents.tools import errors
+from agents.training import plan
 
 
 def make(native=False, **settings):

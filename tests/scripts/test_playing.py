@@ -7,14 +7,9 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts import (
-    evaluate,
-    export,
-    record,
-    utility,
-    visualize,
-)
+from agents.scripts import evaluate, export, record, visualize
 from agents.tools import errors
+from agents.training import storage
 
 SPACES = {
     'Box': gym.spaces.Box(-1, 1, (2,), np.float32),
@@ -103,8 +98,8 @@ def test_other_spaces_are_refused(command, run, config, tmp_path):
 )
 def test_what_counts_as_other_spaces(trained, found, message, tmp_path):
     trained, found = (Random(*names) for names in (trained, found))
-    utility.save_spaces(trained, tmp_path)
-    check = utility.require_same_spaces
+    storage.save_spaces(trained, tmp_path)
+    check = storage.require_same_spaces
     if message is None:
         check(found, tmp_path, 'begin anew')
         return

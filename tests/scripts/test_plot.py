@@ -10,8 +10,9 @@ import pytest
 from matplotlib import pyplot
 
 import agents
+from agents.analysis import drawing
 from agents.config import store
-from agents.scripts import configs, drawing, plot
+from agents.scripts import configs, plot
 from agents.tools import errors
 
 HEAD = 'step,phase,score,score_std,seconds\n'

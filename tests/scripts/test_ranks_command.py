@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from agents.scripts import utility
 from agents.tools.runs import progress
+from agents.training import storage
 
 # Trains in some seconds once it is compiled. Episodes differ in length.
 SETTINGS = {
@@ -52,7 +52,7 @@ def torn():
 def broken(*arguments):
     if LAST:
         raise KeyError('a bug in a network')
-    from agents.scripts import networks
+    from agents.training import networks
     return networks.feed_forward(*arguments)
 
 def buggy():
@@ -86,7 +86,7 @@ def ranks_of(program):
 def await_checkpoint(program, directory):
     """Wait until there is one, and some steps after."""
     deadline = time.monotonic() + 120
-    while not utility.last_checkpoint(directory):
+    while not storage.last_checkpoint(directory):
         assert program.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -177,7 +177,7 @@ def test_rank_that_is_killed_ends_all_and_nothing_is_lost(
 @pytest.mark.slow
 def test_another_number_of_ranks_goes_on(copied, start):
     for ranks, steps, agents in ((1, 160_000, 8), (2, 180_000, 16)):
-        step = utility.last_checkpoint(copied)
+        step = storage.last_checkpoint(copied)
         settings = {
             'steps': steps,
             'eval_every': 10_000,
@@ -212,13 +212,13 @@ def test_signal_saves_once(start):
         'signal', config='mine.py:eager', eval_every=200, distribute='gather'
     )
     await_checkpoint(program, directory)
-    before = utility.last_checkpoint(directory)
+    before = storage.last_checkpoint(directory)
     program.send_signal(signal.SIGINT)
     code, output, problems = program.finish()
     assert (code, problems) == (130, '')
     assert output.count('saving') == 1
     assert output.count('is saved') == 1
-    assert utility.last_checkpoint(directory) >= before
+    assert storage.last_checkpoint(directory) >= before
 
 
 @pytest.mark.parametrize(

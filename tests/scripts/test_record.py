@@ -6,7 +6,8 @@ import pytest
 
 import agents
 from agents.config import checks
-from agents.scripts import configs, console, record, visualize
+from agents.scripts import configs, record, visualize
+from agents.terminal import console
 from agents.tools import errors
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts.results import Results
+from agents.analysis.results import Results
 from agents.tools import errors
 
 

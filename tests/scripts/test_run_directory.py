@@ -8,13 +8,13 @@ import threading
 import pytest
 
 from agents.config import store
-from agents.scripts import run_directory, utility
 from agents.tools import errors
 from agents.tools.runs import progress
+from agents.training import run_directory, storage
 
 LOCK = """
 import sys
-from agents.scripts import run_directory
+from agents.training import run_directory
 with run_directory.locked(sys.argv[1]):
     print('locked', flush=True)
     sys.stdin.read()
@@ -246,11 +246,11 @@ ROWS = progress.encode([progress.COLUMNS, [10, 'train', *range(8)]])
 
 FILES = {
     'settings': (store.CONFIG_FILE, b'algorithm: ppo'),
-    'spaces': (utility.SPACES, b'spaces'),
+    'spaces': (storage.SPACES, b'spaces'),
     'names of results': (progress.FILE, progress.encode([progress.COLUMNS])),
     'results': (progress.FILE, ROWS),
-    'checkpoint': (f'{utility.CHECKPOINTS}/{10:012d}/manifest.json', b'{}'),
-    'leftover': (f'{utility.CHECKPOINTS}/.{10:012d}.7/manifest.json', b'{}'),
+    'checkpoint': (f'{storage.CHECKPOINTS}/{10:012d}/manifest.json', b'{}'),
+    'leftover': (f'{storage.CHECKPOINTS}/.{10:012d}.7/manifest.json', b'{}'),
     'events': ('train/events.out.tfevents.1.2', b''),
 }
 

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from agents.scripts import run_groups
-from agents.scripts.run_groups import Run
+from agents.analysis import run_groups
+from agents.analysis.run_groups import Run
 from agents.tools import errors
 
 CARTPOLE = {'algorithm': 'ppo', 'env': 'CartPole-v1', 'seed': 0, 'steps': 10}

@@ -2,8 +2,9 @@
 
 import pytest
 
-from agents.scripts import configs, search
-from agents.scripts.search import Choice, Grid, Range, Result, Search
+from agents.scripts import configs
+from agents.sweeps import search
+from agents.sweeps.search import Choice, Grid, Range, Result, Search
 
 SPACE = {
     'learning_rate': Range(1e-5, 1e-2, True, False),

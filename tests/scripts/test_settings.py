@@ -74,8 +74,8 @@ def test_kl_target_is_described_for_each_algorithm():
 
 
 def test_names_are_those_that_there_are():
-    from agents.scripts import networks
     from agents.tools.graph.backend import keras
+    from agents.training import networks
 
     functions = {
         name

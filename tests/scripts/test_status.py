@@ -5,8 +5,10 @@ import math
 
 import pytest
 
-from agents.scripts import configs, console, interrupts, plan, status
+from agents.scripts import configs
+from agents.terminal import console, interrupts
 from agents.tools.runs.loop import Report, Tally
+from agents.training import plan, status
 
 PHASES = plan.make(configs.debug())
 

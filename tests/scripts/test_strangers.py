@@ -16,9 +16,10 @@ import pytest
 
 import agents
 from agents.config import store
-from agents.scripts import train, utility, visualize
+from agents.scripts import train, visualize
 from agents.tools import errors
 from agents.tools.envs import wire
+from agents.training import storage
 
 EVIL = """
 import pathlib
@@ -274,7 +275,7 @@ def test_linked_directory_is_refused_and_not_pruned(
 def test_linked_checkpoint_is_neither_read_nor_removed(run, victims):
     link(run / 'checkpoints' / f'{3000:012d}', victims)
     link(run / 'checkpoints' / f'{1000:012d}', victims)
-    assert utility.last_checkpoint(run) == 2000
+    assert storage.last_checkpoint(run) == 2000
     agents.load(run)
     with pytest.raises(errors.UserError, match='There is no checkpoint 3000'):
         agents.load(run, checkpoint=3000)
@@ -302,7 +303,7 @@ def test_run_itself_may_be_a_link(run, tmp_path, monkeypatch, eagerly):
     monkeypatch.chdir(tmp_path)
     resume = ['--config=debug', '--timestamp=now', '--noenv_processes']
     assert train.main([*resume, *MOMENT, '--set=steps=2200']) == 0
-    assert utility.last_checkpoint(moved) == 2200
+    assert storage.last_checkpoint(moved) == 2200
     assert run.is_symlink()
 
 
@@ -398,7 +399,7 @@ def test_environment_that_changes_the_directory_changes_no_path(
     ]
     assert not os.listdir(elsewhere)
     assert sorted(os.listdir(home)) == ['logdir', 'videos']
-    assert utility.last_checkpoint(home / 'logdir' / 'now-debug') == 200
+    assert storage.last_checkpoint(home / 'logdir' / 'now-debug') == 200
 
 
 def test_full_disk_at_the_start_is_one_line(
@@ -467,6 +468,6 @@ def test_sizes_of_a_stranger_take_no_memory(
 def test_wide_spaces_of_a_stranger_take_no_memory(run, little_memory):
     # Between them and the first 64 units there would be 4 gigabytes.
     found = gym.spaces.Discrete(2**24), gym.spaces.Discrete(2)
-    (run / utility.SPACES).write_bytes(wire.dumps(found))
+    (run / storage.SPACES).write_bytes(wire.dumps(found))
     with pytest.raises(errors.ConfigError, match='does not fit'):
         agents.load(run)

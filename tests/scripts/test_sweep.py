@@ -13,7 +13,9 @@ import time
 import pytest
 
 import agents
-from agents.scripts import configs, launcher, search, sweep, sweep_plan, trials
+from agents.scripts import configs, sweep
+from agents.sweeps import search, sweep_plan, trials
+from agents.terminal import launcher
 from agents.tools import errors
 from agents.tools.runs import progress
 
@@ -194,7 +196,8 @@ def test_interrupted_sweep_leaves_no_process(
 ):
     code = f"""
 import os, signal, sys, threading, time
-from agents.scripts import sweep, trials
+from agents.scripts import sweep
+from agents.sweeps import trials
 trials.Runner._command = lambda self, trial: [
     sys.executable, '-c', {FAKE!r}, str(self._directory / trial.name), '9',
     '{{"learning_rate": 1}}']

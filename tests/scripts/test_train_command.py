@@ -10,9 +10,10 @@ import pytest
 
 import agents
 from agents.config import store
-from agents.scripts import run_directory, train, utility
+from agents.scripts import train
 from agents.scripts.train import main
 from agents.tools.runs import checkpoints
+from agents.training import run_directory, storage
 
 # A run that takes long, once it has begun; the fixture `long` begins sooner.
 LONG = ['--config=debug', '--timestamp=now', '--set=steps=1e7']
@@ -121,7 +122,7 @@ def start(home, start_python):
 
 def whole_checkpoints(directory):
     """The steps of the checkpoints of a run, which can be read."""
-    found = sorted((directory / utility.CHECKPOINTS).iterdir())
+    found = sorted((directory / storage.CHECKPOINTS).iterdir())
     for path in found:
         checkpoints.verify(path)
     return [int(path.name) for path in found]
@@ -196,10 +197,10 @@ def test_ctrl_c_saves_and_can_be_resumed(
 def test_ctrl_c_where_saving_fails(start, home, long):
     training = start(COMPILED, *long)
     directory = home / 'logdir' / 'now-long'
-    while not [*(directory / utility.CHECKPOINTS).glob('[0-9]*')]:
+    while not [*(directory / storage.CHECKPOINTS).glob('[0-9]*')]:
         time.sleep(0.01)
-    (directory / utility.CHECKPOINTS).rename(home / 'aside')
-    (directory / utility.CHECKPOINTS).write_text('In the way.')
+    (directory / storage.CHECKPOINTS).rename(home / 'aside')
+    (directory / storage.CHECKPOINTS).write_text('In the way.')
     training.send_signal(signal.SIGINT)
     code, output, problems = training.finish()
     assert code == 1

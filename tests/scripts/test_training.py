@@ -18,19 +18,14 @@ import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 from agents.config import store
-from agents.scripts import (
-    env_setup,
-    interrupts,
-    networks,
-    run_directory,
-    utility,
-)
-from agents.scripts.console import Console
-from agents.scripts.training import train
+from agents.terminal import interrupts
+from agents.terminal.console import Console
 from agents.tools import errors
 from agents.tools.envs import launch, mock_environment
 from agents.tools.graph.backend import tf
 from agents.tools.runs import progress, saver
+from agents.training import env_setup, networks, run_directory, storage
+from agents.training.session import train
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
@@ -91,7 +86,7 @@ def test_nothing_is_left_when_closed_early(nothing_left, tiny, tmp_path):
     scores = train(tiny(), tmp_path)
     next(scores)
     scores.close()
-    assert utility.last_checkpoint(tmp_path) == 20
+    assert storage.last_checkpoint(tmp_path) == 20
     with run_directory.locked(tmp_path):
         pass
 
@@ -102,7 +97,7 @@ def test_run_directory(tiny, tiny_run, checkpoint):
         'eval', 'lock',
     }  # fmt: skip
     assert store.load_config(tiny_run) == tiny()
-    observ_space, action_space = utility.load_spaces(tiny_run)
+    observ_space, action_space = storage.load_spaces(tiny_run)
     assert (observ_space.shape, action_space.n) == ((4,), 2)
     names = sorted(path.name for path in (tiny_run / 'checkpoints').iterdir())
     assert names == ['000000000020', '000000000040']
@@ -167,7 +162,7 @@ def test_there_are_rows_between_evaluations(tiny, tmp_path):
 
 
 def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr('agents.scripts.training.REPORTING_SHARE', 1.0)
+    monkeypatch.setattr('agents.training.session.REPORTING_SHARE', 1.0)
     for _ in train(tiny(), tmp_path, env_processes=False):
         pass
     found = events(tmp_path / 'train')
@@ -192,14 +187,14 @@ def test_what_is_left_out_changes_no_weight(
     # Of four checkpoints the first two are written, after which the next one
     # would have to wait for a minute, and the one at the end.
     for share, steps in ((1.0, [20, 40, 60, 80]), (1e-9, [20, 40, 80])):
-        monkeypatch.setattr('agents.scripts.training.REPORTING_SHARE', share)
+        monkeypatch.setattr('agents.training.session.REPORTING_SHARE', share)
         directory = tmp_path / f'{share}'
         for _ in train(config, directory, env_processes=False):
             pass
         saved = (directory / 'checkpoints').iterdir()
         found = sorted(int(path.name) for path in saved)
         # And the best, which is the same one whether it was held or not.
-        best.append(utility.find_checkpoint(directory, 'best'))
+        best.append(storage.find_checkpoint(directory, 'best'))
         assert found == sorted({*steps, best[0]})
         assert len(rows(directory)) == 2 * 4
         final.append(checkpoint(directory, 80))
@@ -214,13 +209,13 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
     assert next(scores).report.step == 20
     scores.close()
     before, seen = checkpoint(tmp_path), {}
-    define_saver = utility.define_saver
+    define_saver = storage.define_saver
 
     def remember(variables, *args, **kwargs):
         seen.update(variables)
         return define_saver(variables, *args, **kwargs)
 
-    monkeypatch.setattr(utility, 'define_saver', remember)
+    monkeypatch.setattr(storage, 'define_saver', remember)
     console, told = listener()
     at_resume = {}
 
@@ -437,7 +432,7 @@ def test_cancelled_run_is_saved(nothing_left, tiny, tmp_path):
     signals.cancel()
     with pytest.raises(errors.Cancelled):
         list(scores)
-    assert utility.last_checkpoint(tmp_path) == 20
+    assert storage.last_checkpoint(tmp_path) == 20
 
 
 def test_cancelled_native_run_is_saved(tiny, tmp_path):
@@ -448,7 +443,7 @@ def test_cancelled_native_run_is_saved(tiny, tmp_path):
     signals.cancel()
     with pytest.raises(errors.Cancelled):
         list(scores)
-    assert utility.last_checkpoint(tmp_path) == 20
+    assert storage.last_checkpoint(tmp_path) == 20
 
 
 @pytest.fixture
@@ -483,7 +478,7 @@ def test_what_was_learnt_before_an_error_is_saved(
     # All of them do, and any may be the first.
     assert re.match(r'Environment \d raised an error in step', str(info.value))
     assert 'ArithmeticError: It broke.' in str(info.value)
-    assert utility.last_checkpoint(tmp_path) == 20
+    assert storage.last_checkpoint(tmp_path) == 20
 
 
 def test_killed_workers_are_started_anew(nothing_left, tiny, tmp_path):
@@ -625,7 +620,7 @@ def test_training_is_run_to_its_end(tiny, tmp_path):
     last = training.run()
     assert last.report[:2] == ('eval', 40)
     assert repr(training) == f'<{name}, ended at step 40>'
-    assert utility.last_checkpoint(tmp_path / 'run') == 40
+    assert storage.last_checkpoint(tmp_path / 'run') == 40
     assert training.run() is None
     again = train(tiny(), tmp_path / 'run', env_processes=False)
     assert again.run() is None

@@ -9,9 +9,9 @@ import pytest
 import agents
 from agents.algorithms.algorithm import Networks
 from agents.environments.native_env import NativeEnv
-from agents.scripts import utility
 from agents.tools import errors
 from agents.tools.graph.backend import keras, tf
+from agents.training import storage
 
 BAD_STEP = 23
 
@@ -67,16 +67,16 @@ def config(tiny, kind, value, **changes):
 def test_what_is_no_number_ends_the_run_and_is_not_learnt_from(
     tiny, tmp_path, checkpoint, monkeypatch, kind, value, text, one_program
 ):
-    monkeypatch.setattr('agents.scripts.training.REPORTING_SHARE', 1.0)
+    monkeypatch.setattr('agents.training.session.REPORTING_SHARE', 1.0)
     if not one_program:
-        monkeypatch.setattr('agents.scripts.plan.ONE_PROGRAM_STEPS', 0)
+        monkeypatch.setattr('agents.training.plan.ONE_PROGRAM_STEPS', 0)
     told = f'Environment 1 returned the {kind} .*{text}'
     bad = config(tiny, kind, value)
     with pytest.raises(errors.EnvError, match=told):
         for _ in agents.train(bad, tmp_path / 'bad'):
             pass
     # Two agents take five steps for an update; the fifth rollout is bad.
-    last = utility.last_checkpoint(tmp_path / 'bad')
+    last = storage.last_checkpoint(tmp_path / 'bad')
     assert last == 40
     stored = checkpoint(tmp_path / 'bad', last)
     assert all(np.isfinite(x).all() for x in stored.values())

@@ -9,18 +9,18 @@ import pytest
 
 from agents import tools
 from agents.algorithms.algorithm import Algorithm
-from agents.scripts import env_setup, utility
 from agents.tools import errors
 from agents.tools.graph import weights
 from agents.tools.graph.backend import tf
+from agents.training import env_setup, simulation_graph, storage
 
 
 def test_last_checkpoint_is_by_step(tmp_path):
-    assert utility.last_checkpoint(None) is None
-    assert utility.last_checkpoint(tmp_path) is None
-    directory = tmp_path / utility.CHECKPOINTS
+    assert storage.last_checkpoint(None) is None
+    assert storage.last_checkpoint(tmp_path) is None
+    directory = tmp_path / storage.CHECKPOINTS
     directory.mkdir()
-    assert utility.last_checkpoint(tmp_path) is None
+    assert storage.last_checkpoint(tmp_path) is None
     for name in (
         '000000000900',
         '000000010000',
@@ -31,7 +31,7 @@ def test_last_checkpoint_is_by_step(tmp_path):
         '0' * 13 + '77',
     ):
         (directory / name).mkdir()
-    assert utility.last_checkpoint(tmp_path) == 10_000
+    assert storage.last_checkpoint(tmp_path) == 10_000
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_spaces_are_read_as_they_were_written(tmp_path, observ_space):
         observation_space = observ_space
         action_space = gym.spaces.MultiDiscrete([2, 3])
 
-    utility.save_spaces(Batch, tmp_path)
-    assert utility.load_spaces(tmp_path) == (observ_space, Batch.action_space)
+    storage.save_spaces(Batch, tmp_path)
+    assert storage.load_spaces(tmp_path) == (observ_space, Batch.action_space)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_spaces_are_read_as_they_were_written(tmp_path, observ_space):
 )
 def test_spaces_that_cannot_be_read_are_named(tmp_path, data):
     if data is not None:
-        (tmp_path / utility.SPACES).write_bytes(data)
+        (tmp_path / storage.SPACES).write_bytes(data)
     with pytest.raises(errors.ConfigError, match=r'Cannot read .*spaces\.bin'):
-        utility.load_spaces(tmp_path)
+        storage.load_spaces(tmp_path)
 
 
 def space(kind, **content):
@@ -106,40 +106,40 @@ def test_hostile_spaces_are_refused(tmp_path, hostile, place):
     both = [space('Discrete', n=2, start=0)] * 2
     both[place] = hostile
     data = json.dumps({'tuple': both}).encode() + b'\n'
-    (tmp_path / utility.SPACES).write_bytes(data)
+    (tmp_path / storage.SPACES).write_bytes(data)
     started = time.monotonic()
     with pytest.raises(errors.ConfigError, match=r'Cannot read .*spaces\.bin'):
-        utility.load_spaces(tmp_path)
+        storage.load_spaces(tmp_path)
     assert time.monotonic() - started < 10
 
 
 def test_spaces_that_are_nested_endlessly_are_refused(tmp_path):
     for text in (b'[' * 10**6, b'{"tuple":' * 10**5, b'{"list": [' * 200):
-        (tmp_path / utility.SPACES).write_bytes(text)
+        (tmp_path / storage.SPACES).write_bytes(text)
         with pytest.raises(errors.ConfigError, match='nested too deeply'):
-            utility.load_spaces(tmp_path)
+            storage.load_spaces(tmp_path)
 
 
 def test_spaces_are_written_only_if_they_change(tmp_path):
     class Batch:
         observation_space = action_space = gym.spaces.Discrete(2)
 
-    utility.save_spaces(Batch, tmp_path)
-    before = (tmp_path / utility.SPACES).stat()
-    utility.save_spaces(Batch, tmp_path)
-    assert (tmp_path / utility.SPACES).stat() == before
+    storage.save_spaces(Batch, tmp_path)
+    before = (tmp_path / storage.SPACES).stat()
+    storage.save_spaces(Batch, tmp_path)
+    assert (tmp_path / storage.SPACES).stat() == before
 
 
 def test_linked_checkpoints_are_refused(tmp_path):
     (tmp_path / 'others').mkdir()
-    (tmp_path / utility.CHECKPOINTS).symlink_to(tmp_path / 'others')
+    (tmp_path / storage.CHECKPOINTS).symlink_to(tmp_path / 'others')
     with pytest.raises(errors.ConfigError, match='is a symbolic link'):
-        utility.last_checkpoint(tmp_path)
+        storage.last_checkpoint(tmp_path)
 
 
 def test_batch_env_is_in_the_graph(tiny, nothing_left):
     constructor = env_setup.constructor(tiny())
-    batch_env = utility.define_batch_env(constructor, 3, num_workers=1)
+    batch_env = simulation_graph.define_batch_env(constructor, 3, num_workers=1)
     assert isinstance(batch_env, tools.InGraphBatchEnv)
     batch_env.reset()
     assert batch_env.observ.shape == (3, 4)
@@ -154,9 +154,10 @@ def graph(tiny, eagerly):
         config = tiny(**changes)
         constructor = env_setup.constructor(config)
         batches = [
-            utility.define_batch_env(constructor, 2, False) for _ in range(2)
+            simulation_graph.define_batch_env(constructor, 2, False)
+            for _ in range(2)
         ]
-        return utility.define_simulation_graph(*batches, config)
+        return simulation_graph.define_simulation_graph(*batches, config)
 
     return build
 
@@ -168,9 +169,9 @@ def test_checkpoint_restores_every_variable_that_outlives_a_rollout(
     trained.restart()
     for _ in range(2):
         trained.train()
-    saver = utility.define_saver(trained.variables, tmp_path)
+    saver = storage.define_saver(trained.variables, tmp_path)
     saver.save(20)
-    assert utility.define_saver(other.variables, tmp_path).restore() == 20
+    assert storage.define_saver(other.variables, tmp_path).restore() == 20
     every, restored = [dict(walk(one.algo)) for one in (trained, other)]
     differing = sorted(
         name
@@ -221,7 +222,7 @@ def test_nested_algorithm_is_saved_as_it_says(graph, tiny):
     plain = graph()
     batches = plain._batch_env, plain._eval_env
     nested = Wrapper(plain.algo, batches[0])
-    wrapped = utility.SimulationGraph(nested, *batches, tiny())
+    wrapped = simulation_graph.SimulationGraph(nested, *batches, tiny())
     # The policy has the same names, so that it can be loaded from either.
     renamed = {
         name.replace('algo/', 'algo/algo/', 1) for name in plain.variables

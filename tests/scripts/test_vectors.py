@@ -12,23 +12,15 @@ from gymnasium.vector import AutoresetMode
 
 import agents
 from agents import tools
-from agents.scripts import (
-    batches,
-    configs,
-    console,
-    interrupts,
-    plan,
-    record,
-    training,
-    vectors,
-    visualize,
-)
-from agents.scripts.status import Status
+from agents.scripts import configs, record, visualize
+from agents.terminal import console, interrupts
 from agents.tools import errors
 from agents.tools.envs import checked_vector
 from agents.tools.envs.mock_vector import MockVector
 from agents.tools.envs.restarts import Restarts
 from agents.tools.envs.vector_slice import VectorSlice
+from agents.training import batches, plan, session, vectors
+from agents.training.status import Status
 
 PONG = 'vector:ale_py:ALE/Pong-v5'
 
@@ -110,7 +102,7 @@ def test_id_that_has_a_vector_only(registered, start):
     registered('Plain-v0', None, vector_entry_point=Plain)
     settings = config(env='Plain-v0')
     assert vectors.is_vector(settings)
-    training.require_valid(settings)
+    session.require_valid(settings)
     assert start(count=3, env='Plain-v0').reset().tolist() == [[1, 0]] * 3
 
 
@@ -211,7 +203,7 @@ def test_seeds_depend_on_run_purpose_session_and_rank(start):
 )
 def test_what_vectors_cannot_be_made_of(settings, messages):
     with pytest.raises(errors.ConfigError) as info:
-        training.require_valid(config(**settings))
+        session.require_valid(config(**settings))
     assert all(message in str(info.value) for message in messages)
 
 
@@ -505,7 +497,7 @@ def test_atari_is_filmed_as_it_is_seen(start):
 def test_atari_by_name(game):
     settings = configs.atari(game, env_kwargs={'episodic_life': True})
     assert settings.env == 'vector:ale_py:ALE/SpaceInvaders-v5'
-    training.require_valid(settings)
+    session.require_valid(settings)
 
 
 @needs_atari

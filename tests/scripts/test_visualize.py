@@ -13,8 +13,9 @@ from matplotlib import pyplot
 
 from agents.config import store
 from agents.environments.pendulum import Pendulum
-from agents.scripts import configs, utility, visualize
+from agents.scripts import configs, visualize
 from agents.tools import errors
+from agents.training import storage
 
 
 class Unseen(Pendulum):
@@ -132,7 +133,7 @@ def test_missing_checkpoints_are_named(mistake, run):
     assert 'There is no checkpoint 1500' in mistake(
         f'--logdir={run}', '--checkpoint=1500'
     )
-    shutil.rmtree(run / utility.CHECKPOINTS)
+    shutil.rmtree(run / storage.CHECKPOINTS)
     assert 'no checkpoint in' in mistake(f'--logdir={run}')
 
 

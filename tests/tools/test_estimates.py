@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.tools import estimates
+from agents.analysis import estimates
 
 
 def naive_interval(strata, statistic, draws, seed):

@@ -6,9 +6,10 @@ import traceback
 
 # Where code is that is not the environment's. What called it is of no interest
 # when it raises, and what it called only if it is from there as well.
+PACKAGE = pathlib.Path(__file__).parents[2].resolve()
 OURS = tuple(
-    str(pathlib.Path(__file__).parents[depth].resolve() / name)
-    for depth, name in ((1, ''), (2, 'scripts'))
+    str(PACKAGE / name)
+    for name in ('tools/envs', 'scripts', 'training', 'policies')
 )
 OTHERS = tuple(
     str(pathlib.Path(sysconfig.get_path(kind)).resolve())

@@ -1,7 +1,7 @@
 """Environments that a configuration asks for as vectors.
 
 A vector steps several environments at once, often on threads of its own, and
-in this process. See `agents.scripts.env_setup` for single environments.
+in this process. See `agents.training.env_setup` for single environments.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from agents.scripts import env_setup
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import headless, masking, wrappers
 from agents.tools.envs.in_worker import InWorker
 from agents.tools.envs.vector_slice import VectorSlice
+from agents.training import env_setup
 
 # What registered vectors are made with unless the user says otherwise, if they
 # take it: no step is spent on resets, and scores are of whole rewards.

@@ -10,10 +10,12 @@ import numpy as np
 
 from agents.config import overrides, store
 from agents.exporting import description
-from agents.scripts import env_setup, interrupts, playing
-from agents.scripts.load import LoadedPolicy
+from agents.policies import playing
+from agents.policies.load import LoadedPolicy
+from agents.terminal import interrupts
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
+from agents.training import env_setup
 
 STEPS = 500
 IMAGINED_LENGTH = 50

@@ -18,9 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agents.config import plain_yaml
-from agents.scripts import console, launcher, search
-from agents.scripts.sweep_plan import FILE as PLAN
-from agents.scripts.sweep_plan import Plan
+from agents.sweeps import search
+from agents.sweeps.sweep_plan import FILE as PLAN
+from agents.sweeps.sweep_plan import Plan
+from agents.terminal import console, launcher
 from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import processes

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agents.config import kinds, lookup
-from agents.scripts import env_setup
 from agents.tools import errors
 from agents.tools.world import ALONE, World
+from agents.training import env_setup
 
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.tools.runs.loop import Report
@@ -41,7 +41,7 @@ class Calling:
             other ranks another.
 
     Args:
-        functions: The functions, see `agents.scripts.callbacks`.
+        functions: The functions, see `agents.training.callbacks`.
         ranks: Those that do as the first of them is told.
     """
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from agents.scripts import console
+from agents.terminal import console
 from agents.tools import errors
 from agents.tools.envs import processes
 

@@ -17,31 +17,31 @@ from typing import TYPE_CHECKING, Any
 from agents import tools
 from agents.config import checks, plain_yaml, render, sizes, store
 from agents.config.settings import use_whole_numbers
-from agents.scripts import (
-    agreement,
-    batches,
-    beginning,
-    calling,
-    console,
-    env_setup,
-    info_means,
-    interrupts,
-    plan,
-    run_directory,
-    utility,
-    vectors,
-)
-from agents.scripts.status import Status
+from agents.terminal import console, interrupts
 from agents.tools import errors, world
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.restarts import Restarts
 from agents.tools.runs import checkpoints
 from agents.tools.world import World
+from agents.training import (
+    agreement,
+    batches,
+    beginning,
+    calling,
+    env_setup,
+    info_means,
+    plan,
+    run_directory,
+    simulation_graph,
+    storage,
+    vectors,
+)
+from agents.training.status import Status
 
 if TYPE_CHECKING:  # These import TensorFlow.
-    from agents.scripts.callbacks import Callback
     from agents.tools.runs.loop import Loop, Score
     from agents.tools.runs.records import Records
+    from agents.training.callbacks import Callback
 
 # Share of the time that histograms may take, and that checkpoints may take.
 REPORTING_SHARE = 0.02
@@ -206,7 +206,7 @@ def _train(
     )
     with contextlib.ExitStack() as stack:
         begun = logdir is not None and _take_directory(logdir, config, stack)
-        session = ranks.share(utility.last_checkpoint(logdir) or 0)
+        session = ranks.share(storage.last_checkpoint(logdir) or 0)
         config, source = _find_source(config, logdir, session, status, ranks)
         envs = batches.start(
             mine, env_processes, session, status, restarts, ranks
@@ -223,7 +223,7 @@ def _train(
         stack.enter_context(tools.programs.afresh())
         # So that a schedule ends when the training does.
         planned = mine.copy(steps=phases.steps)
-        graph = utility.define_simulation_graph(
+        graph = simulation_graph.define_simulation_graph(
             envs[0],
             envs[1],
             planned,
@@ -241,8 +241,8 @@ def _train(
         loop = _define_loop(
             graph, config, status, restarts, began, keep, ranks, called
         )
-        if logdir and (logdir / utility.SPACES).exists():
-            utility.require_same_spaces(envs[0], logdir, 'begin a new run')
+        if logdir and (logdir / storage.SPACES).exists():
+            storage.require_same_spaces(envs[0], logdir, 'begin a new run')
         saver = (
             _restore(graph, loop, config, status, logdir, ranks)
             if saved
@@ -252,7 +252,7 @@ def _train(
             status.say('checkpoint', 'nothing had been saved')
         if source:
             otherwise = 'do not begin from it'
-            utility.require_same_spaces(envs[0], source.directory, otherwise)
+            storage.require_same_spaces(envs[0], source.directory, otherwise)
         if config.begin_from is not None and not session:
             beginning.take(source, graph, config, ranks, status.say)
         if loop.is_complete():
@@ -277,10 +277,10 @@ def _take_directory(
     """
     store.require_plain(config)
     stack.enter_context(run_directory.locked(logdir))
-    checkpoints.clear_up(logdir / utility.CHECKPOINTS)
+    checkpoints.clear_up(logdir / storage.CHECKPOINTS)
     if run_directory.is_trained(logdir):
         store.require_same_sizes(config, logdir)
-        utility.require_room(logdir, sizes.count_weights(config))
+        storage.require_room(logdir, sizes.count_weights(config))
         return False
     return (logdir / store.CONFIG_FILE).exists()
 
@@ -290,9 +290,9 @@ def _make_files(
 ) -> 'contextlib.AbstractContextManager[Records]':
     """Write what a run is of, and open its results behind a training step."""
     store.save_config(config, logdir)
-    utility.save_spaces(batch_env, logdir)
+    storage.save_spaces(batch_env, logdir)
     columns = info_means.columns(config.log_info)
-    return utility.define_records(
+    return storage.define_records(
         logdir,
         step,
         columns,
@@ -326,7 +326,7 @@ def _find_source(
 
 
 def _restore(
-    graph: utility.SimulationGraph,
+    graph: simulation_graph.SimulationGraph,
     loop: 'Loop',
     config: AttrDict,
     status: Status,
@@ -334,7 +334,7 @@ def _restore(
     ranks: World,
 ) -> Any:
     """Make the saver of a run, and set all to the last checkpoint."""
-    saver = utility.define_shared_saver(
+    saver = storage.define_shared_saver(
         graph,
         loop.step,
         logdir,
@@ -375,7 +375,7 @@ def _explain(error: errors.MisfitError, config: AttrDict) -> errors.ConfigError:
 
 
 def _begin_anew(
-    graph: utility.SimulationGraph,
+    graph: simulation_graph.SimulationGraph,
     loop: 'Loop',
     anew: Mapping[str, int],
     config: AttrDict,
@@ -469,7 +469,7 @@ def _tell_best(saver: Any, status: Status) -> None:
 
 
 def _define_loop(
-    graph: utility.SimulationGraph,
+    graph: simulation_graph.SimulationGraph,
     config: AttrDict,
     status: Status,
     restarts: Restarts,
@@ -530,7 +530,7 @@ class _LengthWarning:
 
     def __init__(
         self,
-        graph: utility.SimulationGraph,
+        graph: simulation_graph.SimulationGraph,
         config: AttrDict,
         status: Status,
     ):

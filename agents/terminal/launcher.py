@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, TextIO
 
-from agents.scripts import console, interrupts
+from agents.terminal import console, interrupts
 from agents.tools import errors, leftovers
 from agents.tools.envs import processes
 

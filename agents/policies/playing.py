@@ -9,15 +9,16 @@ import numpy as np
 
 import agents
 from agents import tools
-from agents.scripts import (
-    batches,
-    env_setup,
-    interrupts,
-    utility,
-    vectors,
-)
+from agents.terminal import interrupts
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+from agents.training import (
+    batches,
+    env_setup,
+    simulation_graph,
+    storage,
+    vectors,
+)
 
 # How many episodes are played at the same time, at most; and where stepping
 # many environments takes no longer than stepping one.
@@ -67,20 +68,20 @@ def opened(
     """
     batch_env: Any
     _require_played(config, changed)
-    utility.require_checkpoint(logdir)
+    storage.require_checkpoint(logdir)
     if env_setup.is_native(changed):
         env_setup.require(changed)
     if env_setup.limit(changed) is None:
         changed = changed.copy(max_length=env_setup.ENDLESS)
     if env_setup.is_native(changed) and not render_mode:
-        batch_env = utility.define_native_steps(changed, num_agents)
+        batch_env = simulation_graph.define_native_steps(changed, num_agents)
     else:
         envs = _start(changed, num_agents, env_processes, render_mode)
         batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
     # Libraries may swallow the exception that a signal raises, but not this.
     (signals or interrupts.Interrupts()).call(batch_env.cancel)
     with contextlib.closing(batch_env):
-        utility.require_same_spaces(
+        storage.require_same_spaces(
             batch_env, logdir, 'choose the environment by --env or --config'
         )
         policy = agents.load(

@@ -11,10 +11,10 @@ import gymnasium as gym
 from agents.config import lookup, overrides
 from agents.config.settings import NATIVE
 from agents.parts import encodings
-from agents.scripts import configs, env_setup, vectors
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import headless
+from agents.training import env_setup, vectors
 
 # Environments that have configs of every algorithm that suits their kind.
 MUJOCO = 'HalfCheetah-v5'
@@ -51,7 +51,7 @@ def name_of(
         last = re.split('[:/]', env)[-1]
         parts.append(re.sub(r'[^\w.-]', '_', last))
     if not config:
-        parts.append(algorithm or configs.ALGORITHMS[0])
+        parts.append(algorithm or lookup.configs().ALGORITHMS[0])
     return '-'.join(filter(None, parts))
 
 
@@ -88,8 +88,8 @@ def find(
             'There is nothing to train: give --config=NAME, see `agents '
             'configs`, or --env=ENV.'
         )
-    algorithm = algorithm or configs.ALGORITHMS[0]
-    errors.require_known('algorithm', algorithm, configs.ALGORITHMS)
+    algorithm = algorithm or lookup.configs().ALGORITHMS[0]
+    errors.require_known('algorithm', algorithm, lookup.configs().ALGORITHMS)
     found = Experiment(name, *_choose(find_env(env), algorithm))
     if not (look and _may_need_images(found)):
         return found
@@ -107,7 +107,7 @@ def suit_observations(found: Experiment, space: gym.Space) -> Experiment:
     if _may_need_images(found) and encodings.has_large_images(
         space, found.config
     ):
-        config = configs.images(found.config.env)
+        config = lookup.configs().images(found.config.env)
         origin = found.origin.replace(DEFAULTS_OF_PPO, 'those for images')
         return Experiment(found.name, config, origin)
     return found
@@ -151,20 +151,22 @@ def find_env(text: str) -> Any:
 def _choose(env: Any, algorithm: str) -> tuple[AttrDict, str]:
     """Settings for an environment, and where they come from."""
     if name := _find_config(env, algorithm):
-        return getattr(configs, name)(), f'those of the config {name}'
+        return getattr(lookup.configs(), name)(), f'those of the config {name}'
     for like in _list_alike(env):
         if name := _find_config(like, algorithm):
-            config = getattr(configs, name)().copy(env=env)
+            config = getattr(lookup.configs(), name)().copy(env=env)
             return config, f'those of the config {name}, which is like it'
-    return getattr(configs, algorithm)(env=env), f'the defaults of {algorithm}'
+    return getattr(lookup.configs(), algorithm)(
+        env=env
+    ), f'the defaults of {algorithm}'
 
 
 def _find_config(env: Any, algorithm: str) -> str | None:
     """The config of an environment and an algorithm."""
     for name in lookup.list_configs():
-        config = getattr(configs, name)()
-        found = config.env, configs.algorithm_of(config)
-        if name != configs.debug.__name__ and found == (env, algorithm):
+        config = getattr(lookup.configs(), name)()
+        found = config.env, lookup.configs().algorithm_of(config)
+        if name != 'debug' and found == (env, algorithm):
             return name
     return None
 

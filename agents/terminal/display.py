@@ -13,7 +13,7 @@ import rich.progress_bar
 import rich.table
 import rich.text
 
-from agents.scripts.console import TOPIC, View
+from agents.terminal.console import TOPIC, View
 from agents.tools import errors
 
 # Rows of facts at most, and columns below which there is no bar.

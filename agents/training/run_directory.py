@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from agents.analysis import run_groups
 from agents.config import store
-from agents.scripts import run_groups, utility
 from agents.tools import errors
 from agents.tools.runs import files, progress
+from agents.training import storage
 
 LOCK = 'lock'
 
@@ -116,20 +117,20 @@ def is_trained(directory: pathlib.Path) -> bool:
         name: os.path.lexists(directory / name)
         for name in (
             store.CONFIG_FILE,
-            utility.SPACES,
-            utility.CHECKPOINTS,
+            storage.SPACES,
+            storage.CHECKPOINTS,
         )
     }
-    trained = there[utility.CHECKPOINTS] or _has_results(directory)
+    trained = there[storage.CHECKPOINTS] or _has_results(directory)
     missing = [
         name
         for name, evidence in (
-            (store.CONFIG_FILE, trained or there[utility.SPACES]),
-            (utility.SPACES, trained),
+            (store.CONFIG_FILE, trained or there[storage.SPACES]),
+            (storage.SPACES, trained),
         )
         if evidence and not there[name]
     ]
-    if trained and utility.last_checkpoint(directory) is None:
+    if trained and storage.last_checkpoint(directory) is None:
         missing.append('a checkpoint, or was stopped before the first')
     if missing:
         raise errors.ConfigError(

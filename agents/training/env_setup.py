@@ -32,7 +32,7 @@ from agents.tools.envs.external_process import ExternalProcess
 # Before the name of an environment that is written in TensorFlow.
 
 # Before the name of an environment of which there is to be a vector, and before
-# the name of one of EnvPool's, see `agents.scripts.vectors`.
+# the name of one of EnvPool's, see `agents.training.vectors`.
 VECTOR = 'vector:'
 ENVPOOL = 'envpool:'
 

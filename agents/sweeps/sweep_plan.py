@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.config import overrides, plain_yaml, trust
-from agents.scripts import experiments, search
-from agents.scripts.search import Choice, Grid, Range, Search
-from agents.scripts.training import require_valid
+from agents.sweeps import search
+from agents.sweeps.search import Choice, Grid, Range, Search
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
+from agents.training import experiments
+from agents.training.session import require_valid
 
 FILE = 'sweep.yaml'
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agents.scripts import utility
 from agents.tools import errors, nested
 from agents.tools.runs import checkpoints
+from agents.training import storage
 
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.parts.normalize import NormalizeObserv
@@ -86,7 +86,7 @@ def of_rewards(
     from agents.parts import normalize  # These need TensorFlow.
     from agents.tools.runs import tensors
 
-    path = checkpoints.path_of(logdir / utility.CHECKPOINTS, step)
+    path = checkpoints.path_of(logdir / storage.CHECKPOINTS, step)
     file = path / checkpoints.TENSORS
     names = [REWARDS.format(part) for part in ('count', 'squares')]
     specs, number = tensors.specs(file), tensors.Spec('float64', [])

@@ -9,14 +9,15 @@ import numpy as np
 
 from agents.config import sizes, store
 from agents.parts import distributions, policy, sequences
-from agents.scripts import networks, normalizer, utility
-from agents.scripts.normalizer import Normalizer
+from agents.policies import normalizer
+from agents.policies.normalizer import Normalizer
 from agents.tools import choices, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs import observations
 from agents.tools.graph import bounds, programs, random, state, weights
 from agents.tools.graph.backend import around_networks, direct, tf
 from agents.tools.runs import saver
+from agents.training import networks, simulation_graph, storage
 
 
 def load(
@@ -57,9 +58,9 @@ def load(
     saved = store.restore_config(
         config, directory, unused=store.UNUSED_BY_POLICY, trusted=trust
     )
-    observ_space, action_space = utility.load_spaces(directory)
-    utility.require_checkpoint(directory)
-    step = utility.find_checkpoint(directory, checkpoint)
+    observ_space, action_space = storage.load_spaces(directory)
+    storage.require_checkpoint(directory)
+    step = storage.find_checkpoint(directory, checkpoint)
     _require_fit(directory, step, observ_space, action_space, saved)
     made = networks.define(observ_space, action_space, saved)
     loaded = policy.define(
@@ -94,7 +95,7 @@ def _require_fit(
     settings name are counted.
     """
     if callable(config.network):
-        utility.require_room(directory, sizes.count_weights(config))
+        storage.require_room(directory, sizes.count_weights(config))
         return
     with tf.Graph().as_default():
         made = networks.define(observ_space, action_space, config)
@@ -106,15 +107,15 @@ def _require_fit(
             encoder=made.encoder,
         )
         _define_saver(sketch, directory).require_fit(checkpoint)
-        utility.require_room(directory, weights.count_weights(made))
+        storage.require_room(directory, weights.count_weights(made))
 
 
 def _define_saver(
     loaded: policy.Policy, directory: pathlib.Path
 ) -> saver.Saver:
     """Make the saver that sets a policy to what a run has learnt."""
-    variables = utility.name_policy(loaded)
-    return utility.define_saver(variables, directory, partial=True)
+    variables = simulation_graph.name_policy(loaded)
+    return storage.define_saver(variables, directory, partial=True)
 
 
 class LoadedPolicy:
@@ -134,7 +135,7 @@ class LoadedPolicy:
         convolutional: Whether there are convolutions in what it computes.
         checkpoint: Training step that the policy is from.
         normalizer: Mean and deviation that observations are normalized by, see
-            `agents.scripts.normalizer`; None if they are not.
+            `agents.policies.normalizer`; None if they are not.
         reward_normalizer: The same of the rewards that it has learnt from.
 
     Args:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agents.config import plain_yaml, store
-from agents.scripts import utility
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import checkpoints
 from agents.tools.world import World
+from agents.training import simulation_graph, storage
 
 # What can be taken, and how its names in a checkpoint begin.
 POLICY = 'policy'
@@ -70,7 +70,7 @@ def find(config: AttrDict, say: Callable[[str], None]) -> Source | None:
                 f'cannot begin from it. Choose {key}={old}, or do not begin '
                 'from it.'
             )
-    step = utility.find_checkpoint(directory, checkpoint, say)
+    step = storage.find_checkpoint(directory, checkpoint, say)
     step = _find_whole(directory, step, say)
     alike = all(saved.get(key) == config[key] for key in UNITS)
     parts = [POLICY, VALUE, SEEN, REWARDS] if alike else [POLICY, SEEN]
@@ -107,7 +107,7 @@ def go_on(config: AttrDict, logdir: pathlib.Path) -> AttrDict:
 
 def take(
     source: Source | None,
-    graph: utility.SimulationGraph,
+    graph: simulation_graph.SimulationGraph,
     config: AttrDict,
     ranks: World,
     say: Callable[[str, str], None],
@@ -124,7 +124,7 @@ def take(
     taken: list[str] = []
     if source is not None:
         pairs = _match(source, graph.variables, config)
-        saver = utility.define_saver(pairs, source.directory, partial=True)
+        saver = storage.define_saver(pairs, source.directory, partial=True)
         saver.restore(source.step)
         taken = [*pairs]
         _tell(source, taken, say)
@@ -135,7 +135,7 @@ def _find_whole(
     directory: pathlib.Path, step: int | None, say: Callable[[str], None]
 ) -> int:
     """The step of a checkpoint that is whole, by default of the last."""
-    home = directory / utility.CHECKPOINTS
+    home = directory / storage.CHECKPOINTS
     steps = checkpoints.steps(home)
     if not steps or step not in (None, *steps):
         raise errors.ConfigError(
@@ -160,7 +160,7 @@ def _match(
     """Find the variables to be set; a value that one run lacks is left out."""
     from agents.tools.runs import tensors
 
-    home = source.directory / utility.CHECKPOINTS
+    home = source.directory / storage.CHECKPOINTS
     path = checkpoints.path_of(home, source.step)
     stored = tensors.specs(path / checkpoints.TENSORS)
     pairs = {}

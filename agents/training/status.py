@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from agents.scripts import console, interrupts, plan
-from agents.scripts.console import View
+from agents.terminal import console, interrupts
+from agents.terminal.console import View
+from agents.training import plan
 
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.tools.runs.loop import Report, Tally

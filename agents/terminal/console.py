@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from agents.tools import errors
 
 if TYPE_CHECKING:  # It imports rich, which only terminals need.
-    from agents.scripts.display import Display
+    from agents.terminal.display import Display
 
 # Says that what this process prints is shown on a terminal, if not by itself,
 # and how wide it is.
@@ -147,7 +147,7 @@ class Console:
 
     def _renew(self, view: View) -> None:
         if self._display is None:
-            from agents.scripts.display import Display
+            from agents.terminal.display import Display
 
             assert self._stream is not None
             started = Display(_Guarded(self), self._columns or None)

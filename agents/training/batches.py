@@ -7,13 +7,13 @@ import itertools
 from typing import Any
 
 from agents import tools
-from agents.scripts import env_setup, utility, vectors
-from agents.scripts.status import Status
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.envs.external_process import ExternalProcess
 from agents.tools.envs.restarts import Restarts
 from agents.tools.world import ALONE, World
+from agents.training import env_setup, simulation_graph, vectors
+from agents.training.status import Status
 
 # What a step of a batch in workers takes beyond that of its environments, and
 # what one of an environment takes beyond itself, to be checked and recorded.
@@ -54,7 +54,7 @@ def start(
     """
     if env_setup.is_native(config):
         _import_tensorflow(status)
-        return utility.define_native_batch_envs(config, ranks)
+        return simulation_graph.define_native_batch_envs(config, ranks)
     if vectors.is_vector(config):
         return _start_vectors(
             config, env_processes, session, status, restarts, ranks
@@ -217,7 +217,9 @@ def _combine(
             stack.callback(batch.close)
             batches.append(batch)
         # Before TensorFlow has run something.
-        utility.use_threads(config, batches[0].observation_space, ranks)
+        simulation_graph.use_threads(
+            config, batches[0].observation_space, ranks
+        )
         _tell_if_slow(status)
         made = [tools.InGraphBatchEnv(batch) for batch in batches]
         stack.pop_all()

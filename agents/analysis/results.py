@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from agents.analysis import run_groups
 from agents.config import store
-from agents.scripts import run_groups
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import progress

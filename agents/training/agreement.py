@@ -12,11 +12,11 @@ import numpy as np
 
 import agents
 from agents.config import plain_yaml
-from agents.scripts import utility
 from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import checkpoints, files
 from agents.tools.world import World
+from agents.training import storage
 
 # How ranks are told to learn together.
 MANNERS = {
@@ -142,10 +142,10 @@ def _versions() -> dict[str, str]:
 
 def _describe_checkpoint(logdir: pathlib.Path | None) -> str | None:
     """The last checkpoint of a run, by its step and what is in it."""
-    step = utility.last_checkpoint(logdir)
+    step = storage.last_checkpoint(logdir)
     if logdir is None or step is None:
         return None
-    path = checkpoints.path_of(logdir / utility.CHECKPOINTS, step)
+    path = checkpoints.path_of(logdir / storage.CHECKPOINTS, step)
     manifest = path / checkpoints.MANIFEST
     try:
         text = files.read(manifest, checkpoints.MANIFEST_BYTES)

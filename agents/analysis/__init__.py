@@ -1,0 +1,7 @@
+"""Results of runs, read back; needs no TensorFlow.
+
+results     `agents.results`
+run_groups  runs that differ in their seeds alone
+estimates   means with confidence intervals
+drawing     figures
+"""

@@ -1,0 +1,6 @@
+"""Several trainings with different settings and seeds.
+
+sweep_plan  the plan of a sweep and its file
+search      settings chosen by Optuna
+trials      trainings in processes of their own
+"""

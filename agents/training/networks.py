@@ -1,0 +1,290 @@
+"""Networks, by the name that a configuration gives them.
+
+A network is a function of the spaces and the configuration that returns two
+Keras models, one for the policy and one for the value:
+
+    from agents.tools.graph.backend import keras  # Quiet, and set up for this.
+
+    def linear(observ_space, action_space, config):
+        size = distributions.output_size(action_space)
+        policy = keras.Sequential([layers.Flatten(observ_space), Dense(size)])
+        value = keras.Sequential([layers.Flatten(observ_space), Dense(1)])
+        return Networks(policy, value)
+
+The models map a batch of normalized observations to numbers: to those that
+describe a distribution over actions, see `agents.parts.distributions`, and to
+the value. A model that remembers has an attribute `state_size` and maps
+(observations, state) to (numbers, state), see `agents.parts.sequences`. Models
+are applied as for inference, so that Dropout, for one, does nothing.
+
+Those here are composed of an encoder by the space of the observations, a memory
+or none, and a head by the space of the actions. Each can be replaced:
+
+    def with_my_encoder(observ_space, action_space, config):
+        return compose(observ_space, action_space, config, encoder=my_encoder)
+
+where `my_encoder` has the arguments and the result of `define_encoder`. Policy
+and value can have one encoder in common: a function may return it as a third
+model, and the first two map what comes of it.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+
+from agents.algorithms.algorithm import Networks
+from agents.parts import distributions, encodings, layers, masks, sequences
+from agents.tools import errors, nested, spaces
+from agents.tools.attr_dict import AttrDict
+from agents.tools.graph.backend import keras, tf
+
+# What layers keep that normalize by statistics of their own.
+STATISTICS = 'moving_mean', 'moving_variance'
+
+
+def define_encoder(
+    observ_space: gym.Space, sizes: list[int], config: AttrDict
+) -> keras.layers.Layer:
+    """Make what turns observations into a vector.
+
+    Each leaf by its space, see `agents.parts.encodings`, and then dense layers.
+
+    Args:
+        observ_space: Space of the observations.
+        sizes: Sizes of the dense layers.
+        config: Settings.
+    """
+    first = layers.Encoder(observ_space, config)
+    if not sizes:  # Sequential models would turn bytes into floats.
+        return first
+    return keras.Sequential([first, *layers.dense(sizes, config.activation)])
+
+
+def define_gru(config: AttrDict) -> keras.layers.Layer:
+    """Make a memory, a gated recurrent unit."""
+    return keras.layers.GRUCell(config.recurrent_units)
+
+
+def define_head(
+    action_space: gym.Space, config: AttrDict
+) -> keras.layers.Layer:
+    """Make what turns a vector into numbers that describe a distribution.
+
+    For boxes of actions their means, the deviation of each being a weight of
+    its own, else a logit for each choice.
+    """
+    factor = config.init_output_factor
+    if isinstance(action_space, gym.spaces.Box):
+        size = math.prod(spaces.shape(action_space))
+        return layers.GaussianHead(size, factor, config.init_std)
+    return layers.output(distributions.output_size(action_space), factor)
+
+
+def compose(
+    observ_space: gym.Space,
+    action_space: gym.Space,
+    config: AttrDict,
+    encoder: Callable[..., Any] = define_encoder,
+    memory: Callable[..., Any] | None = None,
+    head: Callable[..., Any] = define_head,
+) -> Networks:
+    """Make the networks for the policy and the value.
+
+    What is before their dense layers may be one encoder for both, see the
+    setting `shared_encoder`.
+
+    Args:
+        observ_space: Space of the observations.
+        action_space: Space of the actions.
+        config: Settings.
+        encoder: Makes the encoder of a network, see `define_encoder`.
+        memory: Makes a memory, see `define_gru`; None if nothing is remembered.
+        head: Makes the head of the policy, see `define_head`.
+    """
+    shared = None
+    if encodings.shares_encoder(observ_space, config):
+        shared = encoder(observ_space, [], config)
+
+    def join(sizes: list[int], define_last: Callable[[], Any]) -> keras.Model:
+        if shared is None:
+            first = [encoder(observ_space, sizes, config)]
+        else:
+            first = layers.dense(sizes, config.activation)
+        if memory is None:
+            return keras.Sequential([*first, define_last()])
+        before = keras.Sequential(first or [keras.layers.Identity()])
+        return layers.Recurrent(before, memory(config), define_last())
+
+    return Networks(
+        join(config.policy_layers, lambda: head(action_space, config)),
+        join(config.value_layers, lambda: layers.output(1)),
+        shared,
+    )
+
+
+def feed_forward(
+    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
+) -> Networks:
+    """Networks without memory."""
+    return compose(observ_space, action_space, config)
+
+
+def recurrent(
+    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
+) -> Networks:
+    """Networks with a gated recurrent unit."""
+    return compose(observ_space, action_space, config, memory=define_gru)
+
+
+NETWORKS = {
+    function.__name__: function for function in (feed_forward, recurrent)
+}
+
+
+def define(
+    observ_space: gym.Space,
+    action_space: gym.Space,
+    config: AttrDict,
+    value_device: str | None = None,
+) -> Networks:
+    """Build the networks that a configuration names, their weights seeded.
+
+    Args:
+        observ_space: Space of the observations; of a mask in it, the networks
+            are told nothing.
+        action_space: Space of the actions.
+        config: Settings.
+        value_device: Where the network for the value is to be.
+    """
+    observ_space = masks.visible_space(observ_space, action_space)
+    function = config.network
+    if not callable(function):
+        errors.require_known('network', function, NETWORKS)
+        function = NETWORKS[function]
+    arguments = function, observ_space, action_space, config
+    networks = _make(*arguments)
+    size = distributions.output_size(action_space)
+    inputs = _zeros(observ_space)
+    if networks.encoder is not None:
+        _require_no_memory(networks.encoder)
+        encode = functools.partial(networks.encoder, inputs)
+        inputs = encode()
+        _require_known_weights('encoder', networks.encoder, encode)
+    _build('policy', networks.policy, inputs, size)
+    # Layers that they share have weights by now.
+    _require_separate(networks)
+    with tf.device(value_device if networks.are_apart else None):
+        if networks.are_apart and networks.value.weights:
+            # It knows its inputs, so its weights were made elsewhere.
+            networks = networks._replace(value=_make(*arguments).value)
+        _build('value', networks.value, inputs, 1)
+    for name, network in networks._asdict().items():
+        _require_no_statistics(name, network)
+    return networks
+
+
+def _zeros(observ_space: gym.Space) -> Any:
+    """An observation of zeros, as a batch of one."""
+    return nested.map(
+        lambda spec: tf.zeros((1, *spec.shape), spec.dtype),
+        spaces.specs(observ_space),
+    )
+
+
+def _make(
+    function: Any,
+    observ_space: gym.Space,
+    action_space: gym.Space,
+    config: AttrDict,
+) -> Networks:
+    keras.utils.set_random_seed(config.seed)
+    made = function(observ_space, action_space, config)
+    if not isinstance(made, Sequence) or len(made) not in (2, 3):
+        raise errors.ConfigError(
+            f'The network {_name(function)} has to return two models, for '
+            'the policy and for the value, or a third one as well, an encoder '
+            f'before both, not {made!r}.'
+        )
+    return Networks(*made)
+
+
+def _name(function: Any) -> str:
+    return getattr(function, '__name__', repr(function))
+
+
+def _require_no_memory(encoder: Any) -> None:
+    if sequences.is_recurrent(encoder):
+        raise errors.ConfigError(
+            'The encoder network has a memory, a state_size. Give one to the '
+            'policy and to the value instead: they map what comes of the '
+            'encoder.'
+        )
+
+
+def _require_separate(networks: Networks) -> None:
+    made = networks._asdict().items()
+    parts = [(name, network) for name, network in made if network is not None]
+    for (one, network), (other, another) in itertools.combinations(parts, 2):
+        weights = {id(weight) for weight in network.weights}
+        for weight in another.weights:
+            if id(weight) in weights:
+                raise errors.ConfigError(
+                    f'The {one} and the {other} share the weight '
+                    f'{weight.path}. Return two models that have layers of '
+                    'their own, and what is before both as a third one, an '
+                    'encoder.'
+                )
+
+
+def _build(name: str, network: Any, inputs: Any, size: int) -> None:
+    """Let a network make its weights by applying it to one input."""
+    state = sequences.zero_state(network, 1)
+    output, _ = sequences.step(network, inputs, state)
+    _require_known_weights(
+        name, network, lambda: sequences.step(network, inputs, state)
+    )
+    if tuple(output.shape) != (1, size):
+        raise errors.ConfigError(
+            f'The {name} network puts out {tuple(output.shape[1:])} numbers '
+            f'for an observation where {size} were expected, see '
+            'agents.parts.distributions.output_size.'
+        )
+
+
+def _require_known_weights(
+    name: str, network: Any, apply: Callable[[], Any]
+) -> None:
+    """Refuse a network that applies weights which Keras does not track.
+
+    They would be neither trained nor saved, and nothing would show it.
+
+    Args:
+        name: Name of the network.
+        network: The network, which has made its weights.
+        apply: Applies the network.
+    """
+    with tf.GradientTape() as tape:
+        apply()
+    known = {id(weight.value) for weight in network.weights}
+    for variable in tape.watched_variables():
+        if id(variable) not in known:
+            raise errors.ConfigError(
+                f'The weights of the {name} network must all be in its '
+                f'`weights`, got {variable.name} outside of them. Assign each '
+                'layer to an attribute of its own after super().__init__(), '
+                'with a name other than `_layers`, which Keras uses.'
+            )
+
+
+def _require_no_statistics(name: str, network: Any) -> None:
+    for weight in network.non_trainable_weights if network else []:
+        if weight.path.rpartition('/')[2] in STATISTICS:
+            raise errors.ConfigError(
+                f'The {name} network has {weight.path}, which nothing would '
+                'update. Leave BatchNormalization out: observations are '
+                'normalized already, and LayerNormalization is fine.'
+            )

@@ -1,0 +1,338 @@
+"""The graph of a training: environments, algorithm and their variables."""
+
+import functools
+import numbers
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from agents import algorithms, tools
+from agents.parts import encodings
+from agents.tools import cpu, errors, spaces, world
+from agents.tools.attr_dict import AttrDict
+from agents.training import env_setup
+
+if TYPE_CHECKING:  # These import TensorFlow.
+    from agents.algorithms.algorithm import Algorithm
+    from agents.parts.policy import Policy
+    from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
+
+# Rows of a rollout from which on several threads share an operation.
+MANY_ROWS = 16_384
+
+
+def define_batch_env(
+    constructor: Callable[[], gym.Env],
+    num_agents: int,
+    env_processes: bool = True,
+    **settings: Any,
+) -> 'InGraphBatchEnv':
+    """Make a batch of Gymnasium environments, see `env_setup.start`.
+
+    It steps them in worker processes or in this one, as a part of the graph.
+    """
+    envs = env_setup.start(constructor, num_agents, env_processes, **settings)
+    return tools.InGraphBatchEnv(tools.BatchEnv(envs))
+
+
+def use_threads(
+    config: AttrDict,
+    observ_space: gym.Space,
+    ranks: world.World = world.ALONE,
+) -> None:
+    """Import TensorFlow and give its operations the threads that suit them."""
+    from agents.tools.graph import devices
+
+    cores = len(cpu.cores())
+    if encodings.has_large_images(observ_space, config):
+        devices.use_threads(cores)
+        return
+    if ranks.size == 1:
+        # The policy and the value are learnt on threads of their own.
+        cores = max(1, cores // 2)
+    rows = config.num_agents * config.update_every
+    if config.distribute == 'gather':
+        rows *= ranks.size
+    devices.use_threads(cores if rows > MANY_ROWS else 1)
+
+
+def define_native_batch_envs(
+    config: AttrDict, ranks: world.World = world.ALONE
+) -> list[Any]:
+    """Make the batches for training and evaluation of a native environment."""
+    from agents.environments.native_batch_env import NativeBatchEnv
+    from agents.tools.graph import mpi
+
+    env = env_setup.native(config)
+    use_threads(config, env.observation_space, ranks)
+    speaking = mpi.define(ranks)
+    limit = env_setup.lowest(config.max_length, env.max_length)
+    return [
+        NativeBatchEnv(env, count, limit, config.seed, purpose, speaking)
+        for purpose, count in (
+            ('train', config.num_agents),
+            ('eval', config.eval_episodes),
+        )
+    ]
+
+
+def define_native_steps(config: AttrDict, num_agents: int) -> Any:
+    """Make a native environment to be played with from Python."""
+    from agents.environments.native_batch_env import NativeBatchEnv
+    from agents.environments.native_steps import NativeSteps
+
+    env = env_setup.native(config)
+    limit = env_setup.lowest(config.max_length, env.max_length)
+    return NativeSteps(
+        NativeBatchEnv(env, num_agents, limit, config.seed, 'play')
+    )
+
+
+def define_simulation_graph(
+    batch_env: Any,
+    eval_env: Any,
+    config: AttrDict,
+    one_program: bool = False,
+    ranks: world.World = world.ALONE,
+) -> 'SimulationGraph':
+    """Build the algorithm of a configuration and what its phases need.
+
+    Args:
+        batch_env: Environments to train in, see `InGraphBatchEnv`.
+        eval_env: Environments to evaluate in.
+        config: Settings of this rank.
+        one_program: Whether rollouts and updates are one program, see
+            `agents.tools.graph.simulation.training`.
+        ranks: Those that learn together.
+    """
+    from agents.algorithms.algorithm import Task
+    from agents.tools.graph import mpi
+    from agents.tools.graph.devices import SECOND_DEVICE
+    from agents.training import networks
+
+    alone = ranks.size == 1
+    device = SECOND_DEVICE if alone and not one_program else None
+    spaces = batch_env.observation_space, batch_env.action_space
+    made = networks.define(*spaces, config, device)
+    device = device if made.are_apart else None
+    task = Task(
+        *spaces,
+        len(batch_env),
+        config,
+        device,
+        mpi.define(ranks),
+        stacks_frames=_stacks_frames(batch_env, config),
+    )
+    algo = algorithms.define(made, task)
+    return SimulationGraph(
+        algo, batch_env, eval_env, config, one_program, ranks
+    )
+
+
+def _stacks_frames(batch_env: Any, config: AttrDict) -> bool:
+    """Whether observations are stacks of frames that are to be kept once.
+
+    The environment says so, as Gymnasium's FrameStackObservation does.
+    """
+    alone = config.rewards == 'environment' and config.distribute != 'gather'
+    space = batch_env.observation_space
+    if batch_env.native or not (alone and config.get('single_frames')):
+        return False
+    if not isinstance(space, gym.spaces.Box) or space.dtype != 'uint8':
+        return False
+    count = batch_env.count_stacked()
+    is_count = isinstance(count, numbers.Integral)
+    return is_count and 1 < count == spaces.shape(space)[0]
+
+
+class SimulationGraph:
+    """An algorithm in its environments, and the operations of the phases.
+
+    Attributes:
+        algo: The algorithm.
+        variables: What a checkpoint holds, by name. What only matters within a
+            rollout is left out, as checkpoints are written between them.
+        of_agents: Those of the agents of this rank, and along which of their
+            axes the agents are.
+        agent_axes: Names of all variables of agents, of whichever rank, and
+            along which of their axes the agents are.
+        batch_envs: The environments of each phase.
+
+    Args:
+        algo: The algorithm.
+        batch_env: Environments to train in.
+        eval_env: Environments to evaluate in.
+        config: Settings.
+        one_program: Whether rollouts and updates are one program.
+        ranks: Those that learn together.
+    """
+
+    def __init__(
+        self,
+        algo: 'Algorithm',
+        batch_env: Any,
+        eval_env: Any,
+        config: AttrDict,
+        one_program: bool = False,
+        ranks: world.World = world.ALONE,
+    ):
+        from agents.algorithms.actor import Actor
+        from agents.tools.graph import mpi, simulation
+        from agents.tools.graph.backend import tf
+        from agents.tools.graph.episode_scores import EpisodeScores
+
+        speaking = mpi.define(ranks)
+        self._ranks, self._speaking = ranks, speaking
+        self.algo = algo
+        gathers = config.distribute == 'gather'
+        self._alike = 'policy/' if gathers else ('policy/', 'algo/')
+        self._batch_env, self._eval_env = batch_env, eval_env
+        self.batch_envs = {'train': batch_env, 'eval': eval_env}
+        self._scores = EpisodeScores(len(batch_env), speaking)
+        self._train = simulation.training(
+            batch_env, algo, self._scores, config.update_every, one_program
+        )
+        actor = Actor(algo.policy, len(eval_env))
+        eval_scores = EpisodeScores(len(eval_env), speaking)
+        self._every_scores = self._scores, eval_scores
+        longest = env_setup.limit(config) or env_setup.ENDLESS
+
+        whole = simulation.can_compile(eval_env, actor)
+
+        @tf.function(autograph=False, jit_compile=whole)
+        def evaluate() -> dict[str, tf.Tensor]:
+            simulation.evaluation(eval_env, actor, eval_scores, longest)
+            if eval_env.native:
+                eval_env.meet()
+            return eval_scores.clear()
+
+        self._evaluate = evaluate
+        self.variables = self._name_variables()
+        self.of_agents = self._list_of_agents()
+        self.agent_axes = self._name_agent_axes()
+
+    def train(self, rollouts: int = 1) -> dict[str, float]:
+        """Collect rollouts and learn from each; returns means for the log."""
+        before = self._ranks.seconds
+        numbers = self._call(
+            functools.partial(self._train, rollouts),
+            self._batch_env,
+            self.algo.failure,
+        )
+        if self._ranks.size > 1:
+            numbers['rank_seconds'] = self._ranks.seconds - before
+        return numbers
+
+    def eval(self) -> dict[str, float]:
+        """Play an episode of each environment; returns means for the log."""
+        if not self._eval_env.native:
+            self._eval_env.infos.restart(episodes=1)
+        return self._call(self._evaluate, self._eval_env)
+
+    def learnt(self) -> list[Any]:
+        """The variables that are the same on all ranks once they learnt."""
+        parts = [variable for variable, _ in self.of_agents]
+        return [
+            variable
+            for name, variable in self.variables.items()
+            if name.startswith(self._alike)
+            and not any(variable is part for part in parts)
+        ]
+
+    def longest_episode(self) -> int:
+        """Return the steps of the longest episode that has not ended."""
+        return max(
+            int(scores.length.numpy().max()) for scores in self._every_scores
+        )
+
+    def restart(self) -> None:
+        """Begin all episodes of the training anew."""
+        self._batch_env.reset()
+        self._scores.restart()
+        self.algo.restart()
+
+    def count_on(self, rollouts: int) -> None:
+        """Go on as if so many rollouts had been learnt from."""
+        for name, variable in self.variables.items():
+            if name.endswith('collector/rollouts'):
+                variable.assign(rollouts)
+
+    def _call(
+        self,
+        operation: Callable[[], Mapping[str, Any]],
+        batch_env: Any,
+        find_failure: Callable[[], Exception | None] = lambda: None,
+    ) -> dict[str, float]:
+        """Run an operation, or raise what went wrong within the graph.
+
+        Args:
+            operation: Returns numbers by name.
+            batch_env: The environments that it steps.
+            find_failure: Tells why to give up after it.
+        """
+        from agents.tools.graph import programs
+        from agents.tools.graph.backend import tf
+
+        failure = batch_env.failure()
+        if failure is not None:
+            raise failure
+        before = batch_env.seconds
+        try:
+            try:
+                results = operation()
+            except tf.errors.OpError as error:
+                if not programs.give_up_cache(error):
+                    raise
+                if self._ranks.size > 1:  # Others may be ahead.
+                    raise errors.UserError('Start again.') from error
+                self.restart()
+                results = operation()
+        except Exception:
+            failure = batch_env.failure() or self._speaking.failure()
+            if failure is None:
+                raise
+            raise failure from None
+        failure = find_failure()
+        if failure is not None:
+            raise failure
+        numbers = {name: float(value) for name, value in results.items()}
+        numbers['env_seconds'] = batch_env.seconds - before
+        return numbers
+
+    def _name_variables(self) -> dict[str, Any]:
+        from agents.tools.graph import weights
+
+        parts = {'algo': self.algo, 'scores': self._scores}
+        if self._batch_env.native:
+            parts.update(env=self._batch_env, eval_env=self._eval_env)
+        policy = name_policy(self.algo.policy)
+        others = policy.values()
+        return {**policy, **weights.named_variables(parts, others=others)}
+
+    def _list_of_agents(self) -> list[tuple[Any, int]]:
+        found = [self.algo.of_agents()]
+        if self._batch_env.native:
+            found += [self._batch_env.of_agents(), self._eval_env.of_agents()]
+        first = [(variable, 0) for variable in tools.nested.flatten(found)]
+        return [*first, (self._scores.of_agents(), 1)]
+
+    def _name_agent_axes(self) -> dict[str, int]:
+        axes = {id(variable): axis for variable, axis in self.of_agents}
+        for variable in tools.nested.flatten(self.algo.of_all_agents()):
+            axes[id(variable)] = 0
+        return {
+            name: axes[id(variable)]
+            for name, variable in self.variables.items()
+            if id(variable) in axes
+        }
+
+
+def name_policy(policy: 'Policy') -> dict[str, Any]:
+    """The variables of a policy by the names that they have in a checkpoint.
+
+    Whatever algorithm has learnt it, so that it can be loaded without.
+    """
+    from agents.tools.graph import weights
+
+    return weights.named_variables(policy, 'policy')

@@ -1,0 +1,231 @@
+"""Files of a run that hold what it has learnt: checkpoints and spaces."""
+
+import contextlib
+import numbers
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from agents.tools import choices, errors, spaces, world
+from agents.tools.envs import wire
+from agents.tools.runs import checkpoints, files
+from agents.training.simulation_graph import SimulationGraph
+
+if TYPE_CHECKING:  # These import TensorFlow.
+    from agents.tools.runs.records import Records
+    from agents.tools.runs.saver import Saver
+
+Path = str | pathlib.Path
+
+CHECKPOINTS = 'checkpoints'
+SPACES = 'spaces.bin'
+
+# Limits for spaces that may come from strangers, whose bounds are arrays.
+SPACES_BYTES = 2**27
+MAX_WIDTH = 2**24
+
+
+def define_saver(
+    variables: Mapping[str, Any],
+    logdir: Path,
+    **options: Any,
+) -> 'Saver':
+    """Make the saver of a run, see `agents.tools.runs.saver`."""
+    from agents.tools.runs.saver import Saver
+
+    return Saver(pathlib.Path(logdir) / CHECKPOINTS, variables, **options)
+
+
+def define_shared_saver(
+    graph: SimulationGraph,
+    step: Any,
+    logdir: Path | None,
+    keep: int,
+    ranks: world.World,
+    check: Callable[[], None],
+) -> Any:
+    """Make the saver of a run that several ranks may take part in.
+
+    Args:
+        graph: What is saved.
+        step: The variable of where the loop is, which is saved as well.
+        logdir: Directory of the run; other ranks than the first need none.
+        keep: How many checkpoints to keep.
+        ranks: The ranks.
+        check: Called before several of them save something.
+    """
+    from agents.tools.runs.shared_saver import SharedSaver
+
+    variables = {**graph.variables, 'step': step}
+
+    def define(whole: Mapping[str, Any]) -> 'Saver':
+        assert logdir is not None
+        return define_saver(
+            whole,
+            logdir,
+            keep=keep,
+            place='step',
+            of_agents=graph.agent_axes,
+        )
+
+    if ranks.size == 1:
+        return define(variables)
+    return SharedSaver(define, variables, graph.of_agents, ranks, check)
+
+
+def last_checkpoint(logdir: Path | None) -> int | None:
+    """The training step of the last checkpoint of a run, without TensorFlow."""
+    if logdir is None:
+        return None
+    steps = checkpoints.steps(pathlib.Path(logdir) / CHECKPOINTS)
+    return steps[-1] if steps else None
+
+
+def require_checkpoint(logdir: Path) -> None:
+    """Refuse a run that has saved nothing so far."""
+    if last_checkpoint(logdir) is None:
+        raise errors.ConfigError(
+            f'There is no checkpoint in {logdir} yet. Let it train until its '
+            'first evaluation.'
+        )
+
+
+def find_checkpoint(
+    logdir: Path,
+    checkpoint: int | str | None,
+    warn: Callable[[str], None] = print,
+) -> int | None:
+    """The training step of the checkpoint that is meant, without TensorFlow.
+
+    Args:
+        logdir: Directory of the run.
+        checkpoint: A training step, 'best' for that with the highest score of
+            an evaluation, or None for the last.
+        warn: Told of better ones that are damaged and passed over.
+
+    Returns:
+        The step, which need not be there, or None for the last.
+    """
+    if checkpoint is None or isinstance(checkpoint, numbers.Integral):
+        return checkpoint
+    if checkpoint != checkpoints.BEST:
+        raise errors.ConfigError(
+            f'A checkpoint is a training step or {checkpoints.BEST!r}, not '
+            f'{checkpoint!r}.'
+        )
+    directory = pathlib.Path(logdir) / CHECKPOINTS
+    best = checkpoints.find_best(directory, warn)
+    if best is None:
+        steps = ', '.join(map(str, checkpoints.steps(directory)))
+        raise errors.ConfigError(
+            f'No checkpoint in {directory} tells the score of an evaluation, '
+            f'so that none is the best; there are {steps or "none"}. Give a '
+            'step, or take the last.'
+        )
+    return best.step
+
+
+def require_room(logdir: Path, weights: int) -> None:
+    """Refuse networks that are larger than all that a run has saved.
+
+    Its settings may come from a stranger, and this is found out before there
+    are the networks, without TensorFlow.
+
+    Args:
+        logdir: Directory of the run.
+        weights: How many weights the networks have at least.
+    """
+    last = checkpoints.last_whole(pathlib.Path(logdir) / CHECKPOINTS)
+    room = checkpoints.count_numbers(last) if last else weights
+    if weights > room:
+        raise errors.ConfigError(
+            f'The settings of {logdir} make networks of {weights:,} weights '
+            f'or more, where {last} holds {room:,} numbers at most. Put the '
+            'settings back that it has learnt with.'
+        )
+
+
+@contextlib.contextmanager
+def define_records(
+    logdir: Path,
+    step: int,
+    columns: Sequence[str] = (),
+    **options: Any,
+) -> Iterator['Records']:
+    """Open the results of a run, see `agents.tools.runs.records`."""
+    from agents.tools.runs.records import Records
+
+    made = Records(logdir, step, columns, **options)
+    with contextlib.closing(made) as records:
+        yield records
+
+
+def save_spaces(batch_env: Any, logdir: Path) -> None:
+    """Write the spaces of the environments, which a policy is built from."""
+    found = batch_env.observation_space, batch_env.action_space
+    files.write_changed(pathlib.Path(logdir) / SPACES, wire.dumps(found))
+
+
+def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
+    """Read what `save_spaces` wrote; runs no code."""
+    path = pathlib.Path(logdir) / SPACES
+    data = files.read(path, SPACES_BYTES)
+    try:
+        found = wire.loads(data, files.parse_json)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise ValueError('it does not hold two spaces')
+        spaces.require_supported(*found)
+        for space in found:
+            width = spaces.width(space)
+            if not 0 < width <= MAX_WIDTH:
+                raise ValueError(f'it describes {width} numbers')
+        return found
+    except (ValueError, errors.EnvError) as error:
+        reason = str(error).rstrip('.')
+        raise errors.ConfigError(f'Cannot read {path}: {reason}.') from error
+
+
+def require_same_spaces(
+    batch_env: Any, logdir: pathlib.Path, otherwise: str
+) -> None:
+    """Refuse environments with other spaces than a run was trained in.
+
+    Observations may have other bounds where the policy sees them alike.
+
+    Args:
+        batch_env: The environments.
+        logdir: Directory of the run.
+        otherwise: What to do instead of leaving the settings as they were.
+    """
+    observ, action = batch_env.observation_space, batch_env.action_space
+    trained = load_spaces(logdir)
+    found = spaces.first_difference(observ, trained[0])
+    kind = 'observations'
+    if found is None and action != trained[1]:
+        found, kind = ('', action, trained[1]), 'actions'
+    if found is None:
+        return
+    path, new, old = found
+    setting = 'env and env_kwargs'
+    if action == trained[1] and _differ_by_mask(observ, trained[0], action):
+        setting, path, new, old = 'action_masks', '', observ, trained[0]
+    raise errors.MisfitError(
+        f'The environment must have the {kind}{path} of the run {logdir}, '
+        f'{old}, got {new}. Leave {setting} as in its training, or '
+        f'{otherwise}.'
+    )
+
+
+def _differ_by_mask(
+    observ: gym.Space, trained: gym.Space, action: gym.Space
+) -> bool:
+    """Return whether observations are alike but for a mask of actions."""
+    one, other = (
+        choices.observed_space(each, action)
+        if choices.may_be_told(each, action)
+        else each
+        for each in (observ, trained)
+    )
+    return spaces.first_difference(one, other) is None
