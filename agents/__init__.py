@@ -23,17 +23,17 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents import parts as parts
     from agents import scripts as scripts
     from agents import tools as tools
+    from agents.analysis.plotting import plot as plot
     from agents.analysis.results import results as results
+    from agents.exporting.export_run import export as export
+    from agents.policies.evaluation import evaluate as evaluate
     from agents.policies.load import load as load
+    from agents.policies.recording import record as record
+    from agents.policies.video import visualize as visualize
     from agents.scripts import configs as configs
-    from agents.scripts.check import check as check
-    from agents.scripts.evaluate import evaluate as evaluate
-    from agents.scripts.export import export as export
-    from agents.scripts.plot import plot as plot
-    from agents.scripts.record import record as record
-    from agents.scripts.sweep import sweep as sweep
-    from agents.scripts.visualize import visualize as visualize
+    from agents.sweeps.run_sweep import sweep as sweep
     from agents.training import callbacks as callbacks
+    from agents.training.check_env import check as check
     from agents.training.session import train as train
 else:
     __getattr__, __dir__ = lazy.exports(
@@ -41,14 +41,14 @@ else:
         {
             'train': 'training.session',
             'load': 'policies.load',
-            'check': 'scripts.check',
-            'evaluate': 'scripts.evaluate',
+            'check': 'training.check_env',
+            'evaluate': 'policies.evaluation',
             'results': 'analysis.results',
-            'plot': 'scripts.plot',
-            'visualize': 'scripts.visualize',
-            'record': 'scripts.record',
-            'sweep': 'scripts.sweep',
-            'export': 'scripts.export',
+            'plot': 'analysis.plotting',
+            'visualize': 'policies.video',
+            'record': 'policies.recording',
+            'sweep': 'sweeps.run_sweep',
+            'export': 'exporting.export_run',
             'configs': 'scripts.configs',
             'callbacks': 'training.callbacks',
             'tools': 'tools',

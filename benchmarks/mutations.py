@@ -229,7 +229,7 @@ def _results(directory: pathlib.Path) -> Open:
 
 
 def _plot(directory: pathlib.Path) -> Open:
-    from agents.scripts.plot import plot
+    from agents.analysis.plotting import plot
 
     return lambda: plot([directory / 'run'])
 

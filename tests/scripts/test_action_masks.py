@@ -9,7 +9,8 @@ import pytest
 
 import agents
 from agents import tools
-from agents.scripts import configs, record, visualize
+from agents.policies import recording, video
+from agents.scripts import configs
 from agents.tools import errors
 from agents.training import env_setup
 
@@ -152,17 +153,15 @@ def test_loaded_policy_takes_the_masks_of_a_batch(run):
 
 
 def test_policies_of_a_run_with_masks_are_recorded_and_filmed(run, tmp_path):
-    played = record.record(
+    played = recording.record(
         run, tmp_path / 'demos.npz', 2, config=config(), env_processes=False
     )
     assert min(played.lengths) == LENGTH
-    files = visualize.visualize(
-        run, tmp_path, config=config(), env_processes=False
-    )
+    files = video.visualize(run, tmp_path, config=config(), env_processes=False)
     assert len(files) == 2
     message = 'observations of the run .* Leave action_masks as in its'
     with pytest.raises(errors.ConfigError, match=message):
-        record.record(
+        recording.record(
             run,
             tmp_path / 'others.npz',
             config=config(),

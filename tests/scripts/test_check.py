@@ -12,6 +12,7 @@ from agents.scripts import check
 from agents.tools import errors
 from agents.tools.envs import inspection_worker
 from agents.tools.envs.inspection_report import Watch
+from agents.training import check_env
 
 MAZE = """
     import gymnasium as gym
@@ -354,5 +355,5 @@ class Cells(gym.Env):
 
 
 def test_observations_too_large_for_networks_are_told():
-    (breach,) = check.check(Cells, steps=20).breaches
+    (breach,) = check_env.check(Cells, steps=20).breaches
     assert breach.ends and 'at most 262,144 numbers' in breach.text

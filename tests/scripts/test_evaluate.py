@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import agents
-from agents.policies import playing
+from agents.policies import evaluation, playing
 from agents.scripts import evaluate, export, record
 
 
@@ -123,12 +123,14 @@ def test_native_environments_play_as_the_loop_of_a_user(native_run):
 
 def test_interval_is_that_of_the_mean():
     scores = tuple(np.random.default_rng(0).normal(5, 2, 400).tolist())
-    made = evaluate.Evaluation('run', 1, 'env', 0, True, (), scores, (1,) * 400)
+    made = evaluation.Evaluation(
+        'run', 1, 'env', 0, True, (), scores, (1,) * 400
+    )
     low, high = made.interval
     assert high - low == pytest.approx(2 * 1.96 * 2 / 20, rel=0.1)
     assert made.standard_error == pytest.approx(2 / 20, rel=0.1)
     assert repr(made).startswith('<Evaluation of 400 episodes of env: score ')
-    alone = evaluate.Evaluation('run', 1, 'env', 0, True, (), (3.0,), (1,))
+    alone = evaluation.Evaluation('run', 1, 'env', 0, True, (), (3.0,), (1,))
     assert math.isnan(alone.standard_error)
     assert json.loads(alone.to_json())['standard_error'] is None
     assert str(alone).endswith('mean score  3.00')

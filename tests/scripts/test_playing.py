@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import agents
-from agents.scripts import evaluate, export, record, visualize
+from agents.exporting import export_run
+from agents.policies import evaluation, recording, video
 from agents.tools import errors
 from agents.training import storage
 
@@ -62,14 +63,14 @@ def run(config, train_once):
 @pytest.mark.usefixtures('eagerly')
 def test_other_spaces_are_refused(command, run, config, tmp_path):
     play = {
-        'evaluate': lambda **given: evaluate.evaluate(run, 1, **given),
-        'record': lambda **given: record.record(
+        'evaluate': lambda **given: evaluation.evaluate(run, 1, **given),
+        'record': lambda **given: recording.record(
             run, tmp_path / 'demos.npz', **given
         ),
-        'export': lambda **given: export.export(
+        'export': lambda **given: export_run.export(
             run, tmp_path / 'policy.npz', **given
         ),
-        'film': lambda **given: visualize.visualize(run, tmp_path, **given),
+        'film': lambda **given: video.visualize(run, tmp_path, **given),
     }[command]
     here = {} if command == 'export' else {'env_processes': False}
     for changed, message in {
@@ -111,7 +112,7 @@ def test_what_counts_as_other_spaces(trained, found, message, tmp_path):
 def test_settings_without_effect_are_refused(change, run, config):
     key = change.partition('=')[0]
     with pytest.raises(errors.ConfigError, match=f'{key} of its training'):
-        evaluate.evaluate(run, 1, config=config, changes=[change])
+        evaluation.evaluate(run, 1, config=config, changes=[change])
 
 
 def test_film_of_a_run_without_checkpoints(run, config, tmp_path):
@@ -119,8 +120,8 @@ def test_film_of_a_run_without_checkpoints(run, config, tmp_path):
     shutil.rmtree(tmp_path / 'run' / 'checkpoints')
     (tmp_path / 'run' / 'progress.csv').unlink()
     with pytest.raises(errors.ConfigError, match='no checkpoint in .* yet'):
-        visualize.visualize(tmp_path / 'run', config=config)
+        video.visualize(tmp_path / 'run', config=config)
     with pytest.raises(
         errors.ConfigError, match='from 1 to 1,000, got 1000000'
     ):
-        visualize.visualize(run, num_agents=10**6, config=config)
+        video.visualize(run, num_agents=10**6, config=config)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib import pyplot
 
 import agents
-from agents.analysis import drawing
+from agents.analysis import drawing, plotting
 from agents.config import store
 from agents.scripts import configs, plot
 from agents.tools import errors
@@ -51,7 +51,7 @@ def pixels(file, color, tolerance=1.5):
 def test_seeds_become_a_mean_with_an_interval(run, tmp_path):
     for seed, scores in enumerate([(1, 2, 3), (3, 6, 5), (5, 4, 10)]):
         run(f'cart-s{seed}', scores, seed=seed)
-    made = plot.plot(tmp_path / 'runs', tmp_path / 'curves.png')
+    made = plotting.plot(tmp_path / 'runs', tmp_path / 'curves.png')
     (summary,) = made.summaries
     assert summary[:3] == ('cart', 3, 6)
     assert 3 <= summary.low < 6 < summary.high <= 10
@@ -61,7 +61,7 @@ def test_seeds_become_a_mean_with_an_interval(run, tmp_path):
     assert pixels(made.file, BLUE) > 500
     assert pixels(made.file, 0.82 * 255 + 0.18 * BLUE) > 10_000
     assert str(made).splitlines()[1].startswith('cart')
-    again = plot.plot(tmp_path / 'runs', statistic='iqm', smooth=2)
+    again = plotting.plot(tmp_path / 'runs', statistic='iqm', smooth=2)
     assert again.summaries[0].score == 6  # As smoothing is but for the eye.
     last = again.figure.axes[0].lines[0].get_ydata()[-1]
     assert last == np.mean([(2 + 3) / 2, (6 + 5) / 2, (4 + 10) / 2])
@@ -73,7 +73,7 @@ def test_each_environment_has_a_panel(run, tmp_path):
     ):
         changes = {'learning_rate': lr, 'discount': 0.9 + seed / 100}
         run(f'x-s{seed}', [seed, seed], seed=seed, env=env, **changes)
-    made = plot.plot(tmp_path / 'runs', by='learning_rate')
+    made = plotting.plot(tmp_path / 'runs', by='learning_rate')
     assert [(s.env, s.group, s.runs, s.score) for s in made.summaries] == [
         ('A-v1', 'learning_rate=0.001', 2, 0.5),
         ('B-v1', 'learning_rate=0.0001', 1, 2),
@@ -88,7 +88,7 @@ def test_each_environment_has_a_panel(run, tmp_path):
     assert line.get_color() == second.lines[1].get_color()
     assert line.get_color() != second.lines[0].get_color()
     # A legend names all, in colors that differ.
-    other = plot.plot(tmp_path / 'runs', by='run')
+    other = plotting.plot(tmp_path / 'runs', by='run')
     colors = [x.get_color() for axes in other.figure.axes for x in axes.lines]
     assert len({*colors}) == 4
 
@@ -96,7 +96,7 @@ def test_each_environment_has_a_panel(run, tmp_path):
 def test_single_lines_of_several_panels_are_named(run, tmp_path):
     for name, env in (('left-0', 'A-v1'), ('right-0', 'B-v1')):
         run(name, [1, 2], env=env)
-    figure = plot.plot(tmp_path / 'runs').figure
+    figure = plotting.plot(tmp_path / 'runs').figure
     (legend,) = figure.legends
     assert [x.get_text() for x in legend.get_texts()] == ['left', 'right']
     first, second = [axes.lines[0].get_color() for axes in figure.axes]
@@ -107,12 +107,12 @@ def test_runs_of_the_same_seed_are_no_replicates(run, tmp_path):
     for name, age in (('one-0', 5), ('two-0', 9), ('other-1', 7)):
         logdir = run(name, [age], seed=int(name[-1]))
         os.utime(logdir / 'progress.csv', (age, age))
-    made = plot.plot(tmp_path / 'runs')
+    made = plotting.plot(tmp_path / 'runs')
     assert made.summaries[0][1:3] == (2, 8)
     (note,) = made.notes
     assert note.startswith('2 runs of two have the same settings and seed 0; ')
     assert 'newest counts, two-0' in note
-    assert len(plot.plot(tmp_path / 'runs', by='run').summaries) == 3
+    assert len(plotting.plot(tmp_path / 'runs', by='run').summaries) == 3
 
 
 def test_any_column_is_drawn_and_heads_the_table(run, tmp_path):
@@ -122,7 +122,7 @@ def test_any_column_is_drawn_and_heads_the_table(run, tmp_path):
         rows[0] += ',kl'
         rows[1:] = [f'{row},{"" if "eval" in row else lr}' for row in rows[1:]]
         (logdir / 'progress.csv').write_text('\n'.join([*rows, '']))
-    made = plot.plot(tmp_path / 'runs', y='kl')
+    made = plotting.plot(tmp_path / 'runs', y='kl')
     # Of training, as evaluations have none; named after the runs.
     found = [(each.group, each.score) for each in made.summaries]
     assert found == [('hard', 1e-4), ('easy', 1e-3)]
@@ -140,21 +140,23 @@ def test_labels_follow_the_order_of_the_arguments(run, tmp_path):
         ([hard, easy], ('hard', 'easy')),
         (tmp_path / 'runs', ('easy', 'hard')),
     ):
-        made = plot.plot(paths, labels=names)
+        made = plotting.plot(paths, labels=names)
         found = {each.group: each.score for each in made.summaries}
         assert found == {'easy': 2, 'hard': 4}
         assert [note.split(':')[0] for note in made.notes] == [*names]
         assert made.notes[0].endswith(f'/{names[0]}-0')
     texts = [text.get_text() for text in made.figure.axes[0].texts]
     assert {'easy', 'hard'} <= {*texts}
-    made = plot.plot(easy, labels=['PPO'])  # The only line is named as well.
+    made = plotting.plot(
+        easy, labels=['PPO']
+    )  # The only line is named as well.
     assert 'PPO' in [text.get_text() for text in made.figure.axes[0].texts]
 
 
 def test_runs_of_other_lengths_are_drawn_where_all_are(run, tmp_path):
     run('cart-s0', [1, 2, 3, 4], seed=0)
     run('cart-s1', [10, 20], seed=1, every=15)
-    made = plot.plot([tmp_path / 'runs'])
+    made = plotting.plot([tmp_path / 'runs'])
     line = made.figure.axes[0].lines[0].get_xydata().tolist()
     # Scores of the first are 1.5 and 3 there, of the second 10, 13⅓ and 20.
     expected = [[15, 5.75], [20, (2 + 40 / 3) / 2], [30, 11.5]]
@@ -171,8 +173,8 @@ def test_runs_that_share_no_steps_are_refused(run, tmp_path):
     with pytest.raises(
         errors.ConfigError, match='no steps in common.*--by run'
     ):
-        plot.plot(tmp_path / 'runs')
-    assert len(plot.plot(tmp_path / 'runs', by='run').summaries) == 2
+        plotting.plot(tmp_path / 'runs')
+    assert len(plotting.plot(tmp_path / 'runs', by='run').summaries) == 2
 
 
 def test_runs_without_scores_are_left_out_and_told(run, tmp_path):
@@ -180,9 +182,9 @@ def test_runs_without_scores_are_left_out_and_told(run, tmp_path):
     with pytest.raises(
         errors.ConfigError, match='cart-s0 has no score of eval'
     ):
-        plot.plot(tmp_path / 'runs')
+        plotting.plot(tmp_path / 'runs')
     run('cart-s1', [1, 2], seed=1)
-    made = plot.plot(tmp_path / 'runs')
+    made = plotting.plot(tmp_path / 'runs')
     assert made.summaries[0].runs == 1
     assert made.notes == ['cart-s0 has no score of evaluation yet']
 
@@ -191,7 +193,7 @@ def test_both_phases_of_a_run_are_lines_with_the_spread_of_one(run, tmp_path):
     pale = 0.82 * 255 + 0.18 * BLUE
     for std, least, most in (('', 0, 50), (0.5, 10_000, 10**6)):
         logdir = run(f'now-cart{std}', [2, 3], [1, 4], std=std)
-        plot.draw_run(logdir, tmp_path / 'run.png')
+        plotting.draw_run(logdir, tmp_path / 'run.png')
         assert pixels(tmp_path / 'run.png', ORANGE) > 500
         assert least <= pixels(tmp_path / 'run.png', pale) <= most
 
@@ -199,7 +201,7 @@ def test_both_phases_of_a_run_are_lines_with_the_spread_of_one(run, tmp_path):
 def test_dark_pictures_have_other_colors(run, tmp_path):
     logdir = run('cart-s0', [1, 2])
     file = tmp_path / 'dark.png'
-    plot.plot(logdir, file, theme='dark', axis='seconds')
+    plotting.plot(logdir, file, theme='dark', axis='seconds')
     ground = np.array([13, 17, 23])
     assert pixels(file, ground) > 400_000 and not pixels(file, 255)
 
@@ -208,13 +210,13 @@ def test_texts_are_no_formulas_and_files_are_the_same_again(run, tmp_path):
     logdir = run('$\\frac{-<b>&$', [1, 2])
     files = [tmp_path / 'one.svg', tmp_path / 'two.svg']
     for file in files:
-        plot.plot(logdir, file, title='$\\frac{ \n<script>$')
+        plotting.plot(logdir, file, title='$\\frac{ \n<script>$')
     one, two = [file.read_text() for file in files]
     assert one == two
     assert one.startswith('<?xml') and '<script>' not in one
-    png = drawing.encode(plot.plot(logdir).figure, 'png')
+    png = drawing.encode(plotting.plot(logdir).figure, 'png')
     assert pyplot.imread(io.BytesIO(png)).shape == (600, 1050, 4)
-    assert plot.plot(logdir)._repr_png_() == png
+    assert plotting.plot(logdir)._repr_png_() == png
 
 
 def test_run_of_any_scores_is_drawn(tmp_path):
@@ -229,14 +231,14 @@ def test_run_of_any_scores_is_drawn(tmp_path):
     texts = [HEAD + rows[0], 'step,phase,score\n1,eval,2\n', '', HEAD]
     for text in [*texts, HEAD + ''.join(rows)]:
         (logdir / 'progress.csv').write_text(text)
-        plot.draw_run(logdir, tmp_path / 'run.png')
+        plotting.draw_run(logdir, tmp_path / 'run.png')
     assert pyplot.imread(tmp_path / 'run.png').shape[:2] == (600, 1050)
 
 
 def test_table_fits_the_terminal():
-    summary = plot.Summary('x' * 40, 3, 1, 0, 2, 1, 1000, 7)
+    summary = plotting.Summary('x' * 40, 3, 1, 0, 2, 1, 1000, 7)
     for width in (100, 70, 60, 40):
-        head, row = plot.format_table([summary], width)
+        head, row = plotting.format_table([summary], width)
         assert len(head) == len(row) <= width
     assert 'time' not in head and 'score' in head
 
@@ -294,7 +296,7 @@ def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert plot.main(['runs']) == 0
     head, row, last = capsys.readouterr().out.splitlines()
-    assert re.split('  +', head) == list(plot.HEAD)
+    assert re.split('  +', head) == list(plotting.HEAD)
     assert row.split() == [
         *['cart', '2', '-1,234.5', '-1,234.5', 'to', '-1,234.5'],
         *['1.00', '20', '0:02'],
@@ -329,7 +331,7 @@ def test_mistakes_are_a_line(
 
 
 def test_plot_is_public():
-    assert agents.plot is plot.plot
+    assert agents.plot is plotting.plot
 
 
 def test_settings_of_strangers_may_be_of_any_kind(tmp_path):
@@ -339,9 +341,9 @@ def test_settings_of_strangers_may_be_of_any_kind(tmp_path):
         (directory / 'progress.csv').write_text(f'{HEAD}1,eval,2,1,1\n')
         (directory / 'config.yaml').write_text(f'env: {value}\nseed: {value}')
     for by in ('config', 'seed', 'env', 'run'):
-        assert len(plot.plot(tmp_path, by=by).summaries) == 3
+        assert len(plotting.plot(tmp_path, by=by).summaries) == 3
     # One for each environment.
-    assert len(plot.plot(tmp_path, by='algorithm').summaries) == 3
+    assert len(plotting.plot(tmp_path, by='algorithm').summaries) == 3
 
 
 def test_points_that_nobody_would_see_are_not_drawn():
@@ -354,6 +356,6 @@ def test_points_that_nobody_would_see_are_not_drawn():
 
 def test_title_is_no_text_of_a_file(run, tmp_path):
     envs = [run(name, [1, 2], env=Shelves) for name in ('first', 'second')]
-    plot.plot(envs, tmp_path / 'a.svg', by='run')
+    plotting.plot(envs, tmp_path / 'a.svg', by='run')
     text = (tmp_path / 'a.svg').read_text()
     assert 'test_plot.Shelves' in text and 'function' not in text

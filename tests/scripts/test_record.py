@@ -6,7 +6,8 @@ import pytest
 
 import agents
 from agents.config import checks
-from agents.scripts import configs, record, visualize
+from agents.policies import recording, video
+from agents.scripts import configs, record
 from agents.terminal import console
 from agents.tools import errors
 
@@ -82,7 +83,7 @@ def test_command_tells_scores_that_are_in_the_file(
 
 def test_steps_follow_from_each_other(native_run, tmp_path):
     """As by the policy, loaded, in the environment of Gymnasium."""
-    played = record.record(native_run, tmp_path / 'demos.npz', 1)
+    played = recording.record(native_run, tmp_path / 'demos.npz', 1)
     policy = agents.load(native_run)
     env = gym.make('Pendulum-v1')
     env.reset()
@@ -98,7 +99,9 @@ def test_steps_follow_from_each_other(native_run, tmp_path):
 
 def test_actions_are_sampled_where_asked_for(native_run, tmp_path):
     ways = [
-        record.record(native_run, tmp_path / 'demos.npz', 1, deterministic=way)
+        recording.record(
+            native_run, tmp_path / 'demos.npz', 1, deterministic=way
+        )
         for way in (True, False)
     ]
     assert np.abs(ways[0].action - ways[1].action).max() > 0.1
@@ -108,7 +111,7 @@ def test_what_is_counted_is_recorded_and_filmed(tmp_path, capsys, eagerly):
     config = small(configs.debug(), env=Count, batch_size=32, max_length=4)
     run = train(config, tmp_path / 'run')
     file = tmp_path / 'demos.npz'
-    played = record.record(run, file, 2, config=config, env_processes=False)
+    played = recording.record(run, file, 2, config=config, env_processes=False)
     with np.load(file) as stored:
         assert stored['observ'].tolist() == [3, 4, 5, 6] * 2
         assert set(stored['action']) <= {7, 8}
@@ -119,7 +122,7 @@ def test_what_is_counted_is_recorded_and_filmed(tmp_path, capsys, eagerly):
     )
     assert played.scores == [*np.add.reduceat(stored_rewards(file), [0, 4])]
     terminal = console.on_terminal()
-    visualize.visualize(run, config=config, env_processes=False, say=terminal)
+    video.visualize(run, config=config, env_processes=False, say=terminal)
     assert f'score {min(played.scores):.1f}' in capsys.readouterr().out
 
 
@@ -158,7 +161,7 @@ def test_recorded_run_is_imitated_resumed_and_loaded(
     native_run, tmp_path, eagerly, form
 ):
     file = tmp_path / 'demos.npz'
-    record.record(native_run, file, 2)
+    recording.record(native_run, file, 2)
     base = (
         configs.behaviour_cloning()
         if form == 'behaviour_cloning'

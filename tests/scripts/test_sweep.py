@@ -14,7 +14,7 @@ import pytest
 
 import agents
 from agents.scripts import configs, sweep
-from agents.sweeps import search, sweep_plan, trials
+from agents.sweeps import run_sweep, search, sweep_plan, trials
 from agents.terminal import launcher
 from agents.tools import errors
 from agents.tools.runs import progress
@@ -169,7 +169,7 @@ def test_search_finds_what_is_better_and_goes_on(fake, tmp_path):
 
 
 def test_search_gives_up_what_is_worse(fake, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, 'LOOK_SECONDS', 0.1)
+    monkeypatch.setattr(run_sweep, 'LOOK_SECONDS', 0.1)
     reports = []
 
     def report(self, *args):

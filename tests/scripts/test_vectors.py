@@ -12,7 +12,8 @@ from gymnasium.vector import AutoresetMode
 
 import agents
 from agents import tools
-from agents.scripts import configs, record, visualize
+from agents.policies import recording, video
+from agents.scripts import configs
 from agents.terminal import console, interrupts
 from agents.tools import errors
 from agents.tools.envs import checked_vector
@@ -265,11 +266,11 @@ def test_run_is_filmed_and_recorded_by_the_same_id(tiny, tmp_path):
     with open(tmp_path / 'progress.csv') as file:
         rows = list(csv.DictReader(file))
     assert {row['phase'] for row in rows} == {'train', 'eval'}
-    files = visualize.visualize(tmp_path, tmp_path / 'films', num_episodes=2)
+    files = video.visualize(tmp_path, tmp_path / 'films', num_episodes=2)
     # A step that begins an episode makes neither a film nor an episode.
     names = [f'agent0-episode{number}-step40.mp4' for number in (0, 1)]
     assert [file.name for file in files[1:]] == names
-    played = record.record(tmp_path, tmp_path / 'demos.npz', 3)
+    played = recording.record(tmp_path, tmp_path / 'demos.npz', 3)
     assert len(played.lengths) == 3 and max(played.lengths) <= 9
     assert (np.array(played.scores) == played.lengths).all()
 
@@ -301,7 +302,7 @@ class Idle:
 def test_lost_steps_are_neither_filmed_nor_recorded(tmp_path):
     batch = tools.BatchEnv([VectorSlice(Seen)])
     signals = interrupts.Interrupts()
-    films = visualize._play(batch, Idle(), tmp_path, 2, signals)
+    films = video._play(batch, Idle(), tmp_path, 2, signals)
     # 11 + 12, then 11 to 14, 21 to 23 and 21 to 24.
     assert [(file.stem, score) for file, score in films] == [
         ('agent0-episode0-step7', 23),
@@ -311,7 +312,7 @@ def test_lost_steps_are_neither_filmed_nor_recorded(tmp_path):
     ]
     assert len([*tmp_path.iterdir()]) == 4
     batch = tools.BatchEnv([VectorSlice(Seen)])
-    played = record._collect(batch, Idle(), 4, True)
+    played = recording._collect(batch, Idle(), 4, True)
     assert played.scores == [23, 66, 50, 90]
     assert played.lengths == [2, 3, 4, 4]
 
@@ -358,7 +359,7 @@ def test_training_reports_numbers_and_applies_masks(tiny, tmp_path, eagerly):
     given = tiny(env='vector:Taxi-v4', **settings)
     *_, score = agents.train(given, tmp_path)
     assert score.report.metrics['info/prob'] == 1
-    played = record.record(tmp_path, tmp_path / 'demos.npz', 1)
+    played = recording.record(tmp_path, tmp_path / 'demos.npz', 1)
     assert played.lengths[0] <= 9
 
 

@@ -13,6 +13,7 @@ from matplotlib import pyplot
 
 from agents.config import store
 from agents.environments.pendulum import Pendulum
+from agents.policies import video
 from agents.scripts import configs, visualize
 from agents.tools import errors
 from agents.training import storage
@@ -102,10 +103,10 @@ def test_curve_is_an_image_of_two_lines(visualized):
 
 def test_video_has_its_name_once_it_is_complete(tmp_path):
     (tmp_path / 'video.mp4').write_text('The one before.')
-    video = visualize.Video(tmp_path / 'video.mp4', fps=10)
-    video.add(np.zeros((64, 64, 3), np.uint8))
+    film = video.Video(tmp_path / 'video.mp4', fps=10)
+    film.add(np.zeros((64, 64, 3), np.uint8))
     assert (tmp_path / 'video.mp4').read_text() == 'The one before.'
-    video.close()
+    film.close()
     assert len(frames(tmp_path / 'video.mp4')) == 1
     assert [path.name for path in tmp_path.iterdir()] == ['video.mp4']
 
@@ -139,7 +140,7 @@ def test_missing_checkpoints_are_named(mistake, run):
 
 def test_native_environment_without_frames_is_named(native_run, tmp_path):
     with pytest.raises(errors.ConfigError, match='Unseen must have a method r'):
-        visualize.visualize(native_run, tmp_path, env=Unseen)
+        video.visualize(native_run, tmp_path, env=Unseen)
 
 
 def test_missing_scores_are_named(mistake, run):
@@ -186,7 +187,7 @@ def test_environment_of_the_user_needs_the_config(mistake, run, tmp_path):
         return gym.make('CartPole-v1', render_mode=render_mode)
 
     config = configs.debug().copy(env=make, max_length=5)
-    files = visualize.visualize(run, config=config, checkpoint=1000)
+    files = video.visualize(run, config=config, checkpoint=1000)
     assert files[0].parent == run
     assert [file.name for file in files] == [
         'learning_curve.png',
@@ -218,7 +219,7 @@ def test_environment_that_renders_no_frames(
 
     config = configs.debug().copy(env=make)
     with pytest.raises(errors.EnvError, match=message):
-        visualize.visualize(run, tmp_path, config=config, env_processes=False)
+        video.visualize(run, tmp_path, config=config, env_processes=False)
 
 
 def test_error_while_playing_leaves_nothing(nothing_left, run, tmp_path):
@@ -233,7 +234,7 @@ def test_error_while_playing_leaves_nothing(nothing_left, run, tmp_path):
 
     config = configs.debug().copy(env=make)
     with pytest.raises(errors.EnvError, match='It broke') as info:
-        visualize.visualize(run, tmp_path, config=config)
+        video.visualize(run, tmp_path, config=config)
     # The frame before the error can be seen, though the error is kept.
     assert len(frames(tmp_path / 'agent0-episode0-step2000.mp4')) == 1
     assert info.tb
@@ -263,11 +264,11 @@ def test_signal_leaves_whole_videos_alone(
 @pytest.mark.parametrize('size', [(64, 48), (33, 35)])
 def test_video_has_the_frames_that_were_added(tmp_path, size, caplog):
     height, width = size
-    video = visualize.Video(tmp_path / 'video.mp4', fps=10)
+    film = video.Video(tmp_path / 'video.mp4', fps=10)
     for level in (20, 120, 220):
-        video.add(np.full((height, width, 3), level, np.uint8))
-    video.close()
-    shown = frames(video.file)
+        film.add(np.full((height, width, 3), level, np.uint8))
+    film.close()
+    shown = frames(film.file)
     assert abs(shown.mean((1, 2, 3)) - [20, 120, 220]).max() < 3
     # Of a size that the codec can do.
     assert shown.shape[1:3] == (height + height % 2, width + width % 2)
@@ -275,11 +276,11 @@ def test_video_has_the_frames_that_were_added(tmp_path, size, caplog):
 
 
 def test_frames_of_another_size_are_refused(tmp_path):
-    video = visualize.Video(tmp_path / 'video.mp4', fps=10)
-    video.add(np.zeros((64, 48, 3), np.uint8))
+    film = video.Video(tmp_path / 'video.mp4', fps=10)
+    film.add(np.zeros((64, 48, 3), np.uint8))
     with pytest.raises(
         errors.EnvError, match='got 32 × 48 pixels after 64 × 4'
     ):
-        video.add(np.zeros((32, 48, 3), np.uint8))
-    video.close()
-    assert len(frames(video.file)) == 1
+        film.add(np.zeros((32, 48, 3), np.uint8))
+    film.close()
+    assert len(frames(film.file)) == 1

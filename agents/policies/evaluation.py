@@ -1,0 +1,281 @@
+"""Plays many episodes of a trained policy and tells how good it is."""
+
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.analysis import estimates
+from agents.config import overrides, store
+from agents.policies import playing
+from agents.terminal import console, interrupts
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.training import env_setup
+
+# What stands for the table where JSON is to be printed.
+STDOUT = '-'
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Evaluation:
+    """Scores of episodes that a policy has played.
+
+        evaluation = agents.evaluate('runs/pendulum', num_episodes=100)
+        print(evaluation)                   # A table.
+        evaluation.mean, evaluation.interval, evaluation.scores[0]
+
+    Attributes:
+        logdir: Directory of the run.
+        checkpoint: Training step that the policy is from.
+        env: Name of the environment.
+        seed: Seed of the episodes and of actions that are sampled.
+        deterministic: Whether actions were the most probable ones.
+        changes: Settings that differ from those of the run, as `key=value`.
+        scores: The sum of the rewards of each episode.
+        lengths: How many steps each episode has.
+    """
+
+    logdir: str
+    checkpoint: int
+    env: str
+    seed: int
+    deterministic: bool
+    changes: tuple[str, ...]
+    scores: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes were played."""
+        return len(self.scores)
+
+    @property
+    def mean(self) -> float:
+        """The mean score."""
+        return float(np.mean(self.scores))
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of the scores, as in progress.csv."""
+        return float(np.std(self.scores))
+
+    @property
+    def standard_error(self) -> float:
+        """That of the mean, NaN for a single episode."""
+        if self.episodes < 2:
+            return math.nan
+        return self.std / math.sqrt(self.episodes - 1)
+
+    @functools.cached_property
+    def interval(self) -> tuple[float, float]:
+        """Where the mean score of all episodes is, in 95 of 100 cases.
+
+        By the bootstrap, as scores are often far from normally distributed.
+        """
+        scores = np.array([self.scores])
+        low, high = estimates.interval([scores], estimates.mean)
+        return low.item(), high.item()
+
+    @property
+    def min(self) -> float:
+        """The lowest score."""
+        return float(np.min(self.scores))
+
+    @property
+    def median(self) -> float:
+        """The score that half of the episodes exceed."""
+        return float(np.median(self.scores))
+
+    @property
+    def max(self) -> float:
+        """The highest score."""
+        return float(np.max(self.scores))
+
+    @property
+    def mean_length(self) -> float:
+        """The mean number of steps."""
+        return float(np.mean(self.lengths))
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, as the JSON has it."""
+        names = (
+            'episodes', 'mean', 'std', 'standard_error', 'interval', 'min',
+            'median', 'max', 'mean_length',
+        )  # fmt: skip
+        numbers = {name: getattr(self, name) for name in names}
+        *run, scores, lengths = dataclasses.asdict(self).items()
+        return {**dict(run), **numbers, **dict([scores, lengths])}
+
+    def to_json(self) -> str:
+        """JSON of `as_dict`; null for a number that there is not."""
+        lines = [
+            f'  "{name}": {json.dumps(_without_nan(value))}'
+            for name, value in self.as_dict().items()
+        ]
+        return '{\n' + ',\n'.join(lines) + '\n}'
+
+    def __repr__(self) -> str:
+        mean, std, low, high = self._format(self.mean, self.std, *self.interval)
+        return (
+            f'<Evaluation of {self.episodes} episodes of {self.env}: score '
+            f'{mean} ± {std}, mean in [{low}, {high}], length '
+            f'{self.mean_length:.1f}>'
+        )
+
+    def __str__(self) -> str:
+        mode = 'most probable' if self.deterministic else 'sampled'
+        episodes = 'episode' if self.episodes == 1 else 'episodes'
+        heads = 'mean', 'std', 'min', 'median', 'max'
+        return '\n'.join(
+            [
+                f'run         {self.logdir}',
+                f'checkpoint  step {self.checkpoint:,}',
+                f'played      {self.episodes:,} {episodes} of {self.env}, '
+                f'{mode} actions, seed {self.seed}',
+                *(f'changed     {each}' for each in self.changes),
+                '',
+                ' ' * 8 + ''.join(f'{head:>10}' for head in heads),
+                f'{"score":<8}{_format_row(self.scores, console.score)}',
+                f'{"length":<8}{_format_row(self.lengths, _format_length)}',
+                '',
+                f'mean score  {self._describe_mean()}',
+            ]
+        )
+
+    def _describe_mean(self) -> str:
+        """The mean and how sure it is."""
+        if self.episodes == 1:
+            return console.score(self.mean)
+        mean, error, low, high = self._format(
+            self.mean, self.standard_error, *self.interval
+        )
+        return (
+            f'{mean} ± {error}, {estimates.CONFIDENCE:.0%} interval {low} to '
+            f'{high}'
+        )
+
+    def _format(self, *numbers: float) -> Iterator[str]:
+        """Scores with as many decimals as their mean has."""
+        return (console.score(each, self.mean) for each in numbers)
+
+
+def evaluate(
+    logdir: str | pathlib.Path,
+    num_episodes: int = 100,
+    checkpoint: int | str | None = None,
+    config: AttrDict | None = None,
+    deterministic: bool = True,
+    seed: int | None = None,
+    env_processes: bool | None = None,
+    changes: Sequence[str] = (),
+    signals: interrupts.Interrupts | None = None,
+    env: Any = None,
+    trust: bool = False,
+) -> Evaluation:
+    """Play episodes of a run's policy.
+
+        evaluation = agents.evaluate('runs/pendulum', num_episodes=100)
+
+    The same seed gives the same episodes. They differ from those that were
+    played in the training; the first is that which `visualize` films.
+
+    Args:
+        logdir: Directory of the run.
+        num_episodes: How many episodes. As many are played in each of some
+            environments, so that short ones do not count more often.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the
+            last.
+        config: The configuration, where functions of it cannot be found again.
+        deterministic: Take the most probable actions rather than sample.
+        seed: Seed of the episodes, by default that of the run.
+        env_processes: Whether environments have processes of their own; by
+            default where that is quicker.
+        changes: Texts `key=value` that replace settings.
+        signals: Where signals are heard, by default nowhere.
+        env: Environment to play in instead of that of the run: a name, or a
+            class or function.
+        trust: Whether to run code that the run names though this user has not
+            signed it on this machine.
+    """
+    # Environments may change the working directory.
+    given, logdir = logdir, pathlib.Path(logdir).absolute()
+    most = playing.MOST_EPISODES
+    errors.require_integer('num_episodes', num_episodes, 1, most)
+    shown = tuple(changes)
+    if seed is not None:
+        changes = [*changes, f'seed={seed}']
+    config = store.restore_config(
+        config, logdir, changes, env=env, trusted=trust
+    )
+    changed = overrides.apply(config, changes)
+    native = env_setup.is_native(changed)
+    most = playing.MOST_NATIVE_AGENTS if native else playing.MOST_AGENTS
+    with playing.opened(
+        logdir,
+        config,
+        changed,
+        min(num_episodes, most),
+        checkpoint,
+        env_processes,
+        signals,
+    ) as (batch_env, policy):
+        scores, lengths = _play(batch_env, policy, num_episodes, deterministic)
+    return Evaluation(
+        str(given),
+        policy.checkpoint,
+        env_setup.name_of(changed.env),
+        changed.seed,
+        deterministic,
+        shown,
+        scores,
+        lengths,
+    )
+
+
+def _play(
+    batch_env: Any, policy: Any, num_episodes: int, deterministic: bool
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Play episodes; returns their scores and lengths, agent by agent."""
+    score, length = np.zeros(len(batch_env)), np.zeros(len(batch_env), int)
+    ended: list[list[tuple[float, int]]] = [[] for _ in score]
+    for step in playing.play(batch_env, policy, num_episodes, deterministic):
+        score += step.reward
+        length += 1
+        whole = step.done & step.counts & ~step.lost
+        for agent in np.flatnonzero(whole).tolist():
+            ended[agent].append((float(score[agent]), int(length[agent])))
+        over = step.done | step.lost
+        score[over], length[over] = 0, 0
+    scores, lengths = zip(*(each for part in ended for each in part))
+    return scores, lengths
+
+
+def _format_row(
+    numbers: Sequence[float], show: Callable[[float, float], str]
+) -> str:
+    functions = np.mean, np.std, np.min, np.median, np.max
+    largest = float(np.max(np.abs(numbers)))
+    return ''.join(
+        f'{show(float(function(numbers)), largest):>10}'
+        for function in functions
+    )
+
+
+def _format_length(length: float, _: float) -> str:
+    return f'{length:,.1f}'
+
+
+def _without_nan(value: Any) -> Any:
+    """Replace numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _without_nan(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(part) for part in value]
+    unknown = isinstance(value, float) and not math.isfinite(value)
+    return None if unknown else value
