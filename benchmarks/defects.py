@@ -404,14 +404,14 @@ DEFECTS = (
     ),
     Defect(
         'workers: the parent sleeps and is not woken up',
-        'tools/envs/turns.py',
+        'tools/workers/turns.py',
         'return not IN_ORDER or numbers[AWAITED] == number',
         'return not IN_ORDER',
         f'{WORKERS}/test_turns.py {WORKERS}/test_external_process.py',
     ),
     Defect(
         'workers: a reply counts before it is there',
-        'tools/envs/turns.py',
+        'tools/workers/turns.py',
         'return IN_ORDER and self._numbers[ANSWERED] == number',
         'return IN_ORDER and self._numbers[ANSWERED] <= number',
         f'{WORKERS}/test_turns.py {WORKERS}/test_batch_env.py '
@@ -419,21 +419,21 @@ DEFECTS = (
     ),
     Defect(
         'workers: they outlive a killed parent',
-        'tools/envs/worker.py',
+        'tools/workers/worker.py',
         '    _die_with_parent(lifeline, parent)\n    processes',
         '    processes',
         f'{WORKERS}/test_worker.py',
     ),
     Defect(
         'batch: the true successor is the first observation',
-        'tools/envs/env_slice.py',
+        'tools/batch/env_slice.py',
         'self._write = self._next_observ.write',
         'self._write = self._observ.write',
         f'{WORKERS}/test_env_slice.py {WORKERS}/test_batch_env.py',
     ),
     Defect(
         'batch: environments that were not asked to are reset',
-        'tools/envs/env_slice.py',
+        'tools/batch/env_slice.py',
         "marked = self._request['reset'] > 0.5",
         "marked = self._request['reset'] > -0.5",
         f'{WORKERS}/test_env_slice.py {WORKERS}/test_batch_env.py',

@@ -80,8 +80,8 @@ def make_files(directory: pathlib.Path) -> None:
     from agents.exporting import formats
     from agents.parts import policy
     from agents.sweeps import sweep_plan, trials
-    from agents.tools.envs import wire
     from agents.tools.runs import demonstrations
+    from agents.tools.workers import wire
     from agents.training import networks, storage
 
     image = gym.spaces.Box(0, 255, (8, 8, 2), np.uint8)

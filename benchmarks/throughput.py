@@ -21,7 +21,7 @@ import numpy as np
 
 from agents import configs
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs.batch_env import BatchEnv
+from agents.tools.batch.batch_env import BatchEnv
 from agents.training import env_setup
 from benchmarks import alone, peers
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from agents import configs
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.vector.vector_slice import VectorSlice
 from agents.training import vectors
 from benchmarks import alone
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from agents.tools.envs import headless
+from agents.tools.batch import headless
 
 ON_WINDOWS = 'import os; os.name = "nt"; import agents'
 

@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.tools.envs import headless
+from agents.tools.batch import headless
 from agents.tools.graph.backend import tf
 
 

@@ -15,11 +15,11 @@ from agents.environments.as_gym_env import AsGymEnv
 from agents.environments.native_batch_env import NativeBatchEnv
 from agents.environments.native_env import NativeEnv
 from agents.tools import errors, nested, spaces
-from agents.tools.envs import comparison
-from agents.tools.envs.contract import Contract
-from agents.tools.envs.inspection import COMPARED_STEPS, RUN_SHARE
-from agents.tools.envs.inspection_report import Breaches, Report, Watch
-from agents.tools.envs.ranges import Range
+from agents.tools.checking import comparison
+from agents.tools.checking.contract import Contract
+from agents.tools.checking.inspection import COMPARED_STEPS, RUN_SHARE
+from agents.tools.checking.inspection_report import Breaches, Report, Watch
+from agents.tools.checking.ranges import Range
 from agents.tools.graph import random
 from agents.tools.graph.backend import compiled, tf
 

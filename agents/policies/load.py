@@ -13,7 +13,7 @@ from agents.policies import normalizer
 from agents.policies.normalizer import Normalizer
 from agents.tools import choices, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import observations
+from agents.tools.batch import observations
 from agents.tools.graph import bounds, programs, random, state, weights
 from agents.tools.graph.backend import around_networks, direct, tf
 from agents.tools.runs import saver

@@ -25,7 +25,7 @@ from agents.config import overrides
 from agents.scripts import options
 from agents.terminal import console, interrupts
 from agents.tools import errors
-from agents.tools.envs.inspection_report import Breach
+from agents.tools.checking.inspection_report import Breach
 from agents.training import experiments
 from agents.training.check_env import (
     SECONDS,

@@ -24,8 +24,8 @@ from agents.sweeps.sweep_plan import Plan
 from agents.terminal import console, launcher
 from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import processes
 from agents.tools.runs import curves, files
+from agents.tools.workers import processes
 
 FILE, TABLE, LOGS = 'trials.json', 'trials.csv', 'logs'
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from agents.terminal import console
 from agents.tools import errors
-from agents.tools.envs import processes
+from agents.tools.workers import processes
 
 if TYPE_CHECKING:  # It takes long to import.
     from agents.tools.world import World

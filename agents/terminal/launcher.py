@@ -15,7 +15,7 @@ from typing import BinaryIO, TextIO
 
 from agents.terminal import console, interrupts
 from agents.tools import errors, leftovers
-from agents.tools.envs import processes
+from agents.tools.workers import processes
 
 # What the launcher itself says of signals and of ranks that end, which have
 # said why.

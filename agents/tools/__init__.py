@@ -1,8 +1,11 @@
-"""From environments to the graph to the loop, in three rooms.
+"""From environments to the graph to the loop, in rooms.
 
-    envs    what runs environments: workers, the batch, what they say
-    graph   what a graph is made of, and `simulate()` that steps it
-    runs    the loop of phases, and what a run leaves behind
+    batch     a batch of environments that is stepped as one, and wrappers
+    workers   environments in processes of their own
+    vector    environments that are a batch themselves
+    checking  environments held against the contract of Gymnasium
+    graph     a batch in the graph, and `simulate()` that steps it
+    runs      the loop of training and evaluation, and the files of a run
 
 Only some of these need TensorFlow, and it is imported with the first of them.
 """
@@ -14,16 +17,11 @@ from agents import lazy
 if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.tools import nested as nested
     from agents.tools.attr_dict import AttrDict as AttrDict
-    from agents.tools.envs import wrappers as wrappers
-    from agents.tools.envs.batch_env import BatchEnv as BatchEnv
-    from agents.tools.envs.external_process import (
-        ExternalProcess as ExternalProcess,
-    )
-    from agents.tools.envs.mock_environment import (
+    from agents.tools.batch import wrappers as wrappers
+    from agents.tools.batch.batch_env import BatchEnv as BatchEnv
+    from agents.tools.batch.mock_environment import (
         MockEnvironment as MockEnvironment,
     )
-    from agents.tools.envs.parallel_games import ParallelGames as ParallelGames
-    from agents.tools.envs.vector_slice import VectorSlice as VectorSlice
     from agents.tools.errors import Cancelled as Cancelled
     from agents.tools.errors import ConfigError as ConfigError
     from agents.tools.errors import EnvError as EnvError
@@ -42,26 +40,33 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.tools.graph.weights import count_weights as count_weights
     from agents.tools.runs.loop import Loop as Loop
     from agents.tools.transition import Transition as Transition
+    from agents.tools.vector.parallel_games import (
+        ParallelGames as ParallelGames,
+    )
+    from agents.tools.vector.vector_slice import VectorSlice as VectorSlice
+    from agents.tools.workers.external_process import (
+        ExternalProcess as ExternalProcess,
+    )
 else:
     __getattr__, __dir__ = lazy.exports(
         __name__,
         {
             'AttrDict': 'attr_dict',
-            'BatchEnv': 'envs.batch_env',
+            'BatchEnv': 'batch.batch_env',
             'Cancelled': 'errors',
             'ConfigError': 'errors',
             'EnvError': 'errors',
-            'ExternalProcess': 'envs.external_process',
+            'ExternalProcess': 'workers.external_process',
             'InGraphBatchEnv': 'graph.in_graph_batch_env',
             'InGraphEnv': 'graph.in_graph_env',
             'Loop': 'runs.loop',
             'MockAlgorithm': 'graph.mock_algorithm',
-            'MockEnvironment': 'envs.mock_environment',
-            'ParallelGames': 'envs.parallel_games',
+            'MockEnvironment': 'batch.mock_environment',
+            'ParallelGames': 'vector.parallel_games',
             'StreamingMean': 'graph.streaming_mean',
             'Transition': 'transition',
             'UserError': 'errors',
-            'VectorSlice': 'envs.vector_slice',
+            'VectorSlice': 'vector.vector_slice',
             'count_weights': 'graph.weights',
             'nested': 'nested',
             'programs': 'graph.programs',
@@ -69,6 +74,6 @@ else:
             'keras': 'graph.backend',
             'simulate': 'graph.simulation',
             'tf': 'graph.backend',
-            'wrappers': 'envs.wrappers',
+            'wrappers': 'batch.wrappers',
         },
     )

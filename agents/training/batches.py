@@ -9,8 +9,8 @@ from typing import Any
 from agents import tools
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs.external_process import ExternalProcess
-from agents.tools.envs.restarts import Restarts
+from agents.tools.workers.external_process import ExternalProcess
+from agents.tools.workers.restarts import Restarts
 from agents.tools.world import ALONE, World
 from agents.training import env_setup, simulation_graph, vectors
 from agents.training.status import Status

@@ -14,9 +14,9 @@ from agents.config import checks, lookup, overrides
 from agents.terminal import console
 from agents.tools import choices, cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import inspection, inspection_worker
-from agents.tools.envs.inspection_report import Breach, Report
-from agents.tools.envs.ranges import Range
+from agents.tools.checking import inspection, inspection_worker
+from agents.tools.checking.inspection_report import Breach, Report
+from agents.tools.checking.ranges import Range
 from agents.training import batches, env_setup, experiments, plan, vectors
 from agents.training.experiments import Experiment
 

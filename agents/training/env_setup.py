@@ -25,9 +25,10 @@ from agents import environments as registry
 from agents.config.settings import NATIVE
 from agents.tools import cpu, errors, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import headless, launch, masking, wrappers
-from agents.tools.envs.env_slice import EnvSlice
-from agents.tools.envs.external_process import ExternalProcess
+from agents.tools.batch import headless, masking, wrappers
+from agents.tools.batch.env_slice import EnvSlice
+from agents.tools.workers import launch
+from agents.tools.workers.external_process import ExternalProcess
 
 # Before the name of an environment that is written in TensorFlow.
 

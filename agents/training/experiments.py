@@ -13,7 +13,7 @@ from agents.config.settings import NATIVE
 from agents.parts import encodings
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import headless
+from agents.tools.batch import headless
 from agents.training import env_setup, vectors
 
 # Environments that have configs of every algorithm that suits their kind.

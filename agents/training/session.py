@@ -20,8 +20,8 @@ from agents.config.settings import use_whole_numbers
 from agents.terminal import console, interrupts
 from agents.tools import errors, world
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs.restarts import Restarts
 from agents.tools.runs import checkpoints
+from agents.tools.workers.restarts import Restarts
 from agents.tools.world import World
 from agents.training import (
     agreement,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from agents.tools import choices, errors, spaces, world
-from agents.tools.envs import wire
 from agents.tools.runs import checkpoints, files
+from agents.tools.workers import wire
 from agents.training.simulation_graph import SimulationGraph
 
 if TYPE_CHECKING:  # These import TensorFlow.

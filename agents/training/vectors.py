@@ -19,9 +19,9 @@ from gymnasium.vector import AutoresetMode
 
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs import headless, masking, wrappers
-from agents.tools.envs.in_worker import InWorker
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.batch import headless, masking, wrappers
+from agents.tools.batch.in_worker import InWorker
+from agents.tools.vector.vector_slice import VectorSlice
 from agents.training import env_setup
 
 # What registered vectors are made with unless the user says otherwise, if they
@@ -172,7 +172,7 @@ def _call(
 def _make_envpool(
     name: str, max_length: int | None, kwargs: dict, count: int, seed: int
 ) -> gym.vector.VectorEnv:
-    from agents.tools.envs.env_pool import EnvPoolVector
+    from agents.tools.vector.env_pool import EnvPoolVector
 
     with warnings.catch_warnings():  # Of bounds that are rounded to 32 bits.
         warnings.simplefilter('ignore', UserWarning)

@@ -6,7 +6,7 @@ import pytest
 
 from agents.algorithms.actor import Actor
 from agents.parts import sequences
-from agents.tools.envs import mock_environment
+from agents.tools.batch import mock_environment
 from agents.tools.graph.backend import tf
 from agents.training import simulation_graph
 

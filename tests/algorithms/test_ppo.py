@@ -11,7 +11,7 @@ from agents.parts.adam import Adam
 from agents.parts.critic import Critic
 from agents.parts.gradients import MAX_SKIPPED
 from agents.tools import errors
-from agents.tools.envs import mock_environment
+from agents.tools.batch import mock_environment
 from agents.tools.graph import vectors
 from agents.tools.graph.backend import keras, tf
 from agents.training import networks

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents.scripts import configs
-from agents.tools.envs import mock_environment
+from agents.tools.batch import mock_environment
 from agents.tools.graph import foreign
 from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition

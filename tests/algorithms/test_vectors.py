@@ -11,13 +11,13 @@ from agents.algorithms.learner import Learner, scale_advantage
 from agents.algorithms.on_policy import OnPolicy
 from agents.scripts import configs
 from agents.tools.attr_dict import AttrDict
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.mock_vector import MockVector
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.batch.batch_env import BatchEnv
 from agents.tools.graph import simulation
 from agents.tools.graph.backend import tf
 from agents.tools.graph.episode_scores import EpisodeScores
 from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.tools.vector.mock_vector import MockVector
+from agents.tools.vector.vector_slice import VectorSlice
 from agents.training import networks
 
 SAME, NEXT, DISABLED = (

@@ -25,7 +25,7 @@ from agents.exporting import (
 from agents.parts import distributions, layers, policy
 from agents.policies.load import LoadedPolicy
 from agents.tools import choices, errors, nested
-from agents.tools.envs import observations
+from agents.tools.batch import observations
 from agents.tools.graph.backend import keras, tf
 from agents.training import networks
 

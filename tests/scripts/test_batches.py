@@ -9,10 +9,10 @@ import gymnasium as gym
 import pytest
 
 from agents.terminal import console, interrupts
-from agents.tools.envs.env_slice import EnvSlice
-from agents.tools.envs.external_process import ExternalProcess
-from agents.tools.envs.restarts import Restarts
+from agents.tools.batch.env_slice import EnvSlice
 from agents.tools.graph import foreign
+from agents.tools.workers.external_process import ExternalProcess
+from agents.tools.workers.restarts import Restarts
 from agents.training import batches, plan
 from agents.training.status import Status
 

@@ -10,8 +10,8 @@ import pytest
 import agents
 from agents.scripts import check
 from agents.tools import errors
-from agents.tools.envs import inspection_worker
-from agents.tools.envs.inspection_report import Watch
+from agents.tools.checking import inspection_worker
+from agents.tools.checking.inspection_report import Watch
 from agents.training import check_env
 
 MAZE = """

@@ -18,7 +18,7 @@ from agents import tools
 from agents.config.settings import SETTINGS
 from agents.scripts import configs
 from agents.tools import errors
-from agents.tools.envs import launch
+from agents.tools.workers import launch
 from agents.training import env_setup, simulation_graph, vectors
 
 

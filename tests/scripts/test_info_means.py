@@ -11,7 +11,7 @@ import pytest
 
 from agents.terminal import console
 from agents.tools import errors
-from agents.tools.envs.infos import Means
+from agents.tools.batch.infos import Means
 from agents.tools.world import ALONE, World
 from agents.training import env_setup, info_means
 from agents.training.session import train

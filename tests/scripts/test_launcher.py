@@ -13,7 +13,7 @@ import pytest
 
 from agents.terminal import launcher
 from agents.tools import errors
-from agents.tools.envs.external_process import ExternalProcess
+from agents.tools.workers.external_process import ExternalProcess
 
 
 class Target:

@@ -9,7 +9,7 @@ from agents.algorithms import ALGORITHMS
 from agents.config import kinds, settings
 from agents.parts import encodings
 from agents.scripts import configs
-from agents.tools.envs import wrappers
+from agents.tools.batch import wrappers
 
 ENTRIES = [
     (name, entry)

@@ -18,7 +18,7 @@ import agents
 from agents.config import store
 from agents.scripts import train, visualize
 from agents.tools import errors
-from agents.tools.envs import wire
+from agents.tools.workers import wire
 from agents.training import storage
 
 EVIL = """

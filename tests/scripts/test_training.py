@@ -21,9 +21,10 @@ from agents.config import store
 from agents.terminal import interrupts
 from agents.terminal.console import Console
 from agents.tools import errors
-from agents.tools.envs import launch, mock_environment
+from agents.tools.batch import mock_environment
 from agents.tools.graph.backend import tf
 from agents.tools.runs import progress, saver
+from agents.tools.workers import launch
 from agents.training import env_setup, networks, run_directory, storage
 from agents.training.session import train
 

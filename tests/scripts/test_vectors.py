@@ -16,10 +16,10 @@ from agents.policies import recording, video
 from agents.scripts import configs
 from agents.terminal import console, interrupts
 from agents.tools import errors
-from agents.tools.envs import checked_vector
-from agents.tools.envs.mock_vector import MockVector
-from agents.tools.envs.restarts import Restarts
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.vector import checked_vector
+from agents.tools.vector.mock_vector import MockVector
+from agents.tools.vector.vector_slice import VectorSlice
+from agents.tools.workers.restarts import Restarts
 from agents.training import batches, plan, session, vectors
 from agents.training.status import Status
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from agents.tools.envs import block
-from agents.tools.envs.batch_env import BatchEnv
+from agents.tools.batch.batch_env import BatchEnv
 from agents.tools.graph import bounds, foreign
 from agents.tools.graph.backend import tf
 from agents.tools.graph.host_calls import HostCall
 from agents.tools.layout import Spec
 from agents.tools.transition import Transition
+from agents.tools.workers import block
 
 
 class InGraphBatchEnv(tf.Module):

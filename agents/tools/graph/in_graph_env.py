@@ -5,11 +5,11 @@ from typing import Any
 import gymnasium as gym
 
 from agents.tools import nested
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.external_process import ExternalProcess
+from agents.tools.batch.batch_env import BatchEnv
 from agents.tools.graph.backend import tf
 from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.tools.transition import Transition
+from agents.tools.workers.external_process import ExternalProcess
 
 
 class InGraphEnv(tf.Module):

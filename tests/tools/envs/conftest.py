@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.external_process import ExternalProcess
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.workers.external_process import ExternalProcess
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from agents.tools import errors
-from agents.tools.envs import block
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.env_slice import EnvSlice
-from agents.tools.envs.external_process import ExternalProcess
-from agents.tools.envs.mock_counting import Acting, Counting, Replying
-from agents.tools.envs.mock_environment import MockEnvironment
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.batch.env_slice import EnvSlice
+from agents.tools.batch.mock_counting import Acting, Counting, Replying
+from agents.tools.batch.mock_environment import MockEnvironment
+from agents.tools.workers import block
+from agents.tools.workers.external_process import ExternalProcess
 
 # Workers cannot import this file, so what it defines is sent to them whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -436,7 +436,8 @@ def test_no_shared_memory_left(nothing_left, run_python):
     program = """
         import resource, gymnasium as gym, numpy as np
         from agents.tools import errors
-        from agents.tools.envs import batch_env, external_process
+        from agents.tools.batch import batch_env
+        from agents.tools.workers import external_process
 
         class Env(gym.Env):
             observation_space = gym.spaces.Box(0, 1, (5000,), np.float32)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from agents.tools import nested
-from agents.tools.envs import block
+from agents.tools.workers import block
 
 OBSERV = gym.spaces.Dict(
     image=gym.spaces.Box(0, 255, (3, 5), np.uint8),

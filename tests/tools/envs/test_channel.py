@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from agents.tools.envs import channel
+from agents.tools.workers import channel
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import errors
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.checked_vector import find_mode
-from agents.tools.envs.mock_vector import FixedVector, MockVector
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.vector.checked_vector import find_mode
+from agents.tools.vector.mock_vector import FixedVector, MockVector
+from agents.tools.vector.vector_slice import VectorSlice
 
 SAME, NEXT = AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP
 ENDED = {'terminated': np.array([False, True])}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agents.tools import cpu
-from agents.tools.envs import env_pool
+from agents.tools.vector import env_pool
 
 needs_envpool = pytest.mark.skipif(
     importlib.util.find_spec('envpool') is None, reason='needs envpool'

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from agents.tools import EnvError
-from agents.tools.envs import block, env_slice, wrappers
+from agents.tools.batch import env_slice, wrappers
+from agents.tools.workers import block
 
 spaces = gym.spaces
 BOX = spaces.Box(-10, 10, (4,))

@@ -20,9 +20,9 @@ import psutil
 import pytest
 
 from agents.tools import errors
-from agents.tools.envs import channel, launch
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.external_process import ExternalProcess
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.workers import channel, launch
+from agents.tools.workers.external_process import ExternalProcess
 
 # Workers cannot import this file, so what it defines is sent to them whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

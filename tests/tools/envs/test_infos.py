@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from agents.tools import BatchEnv, EnvError, ExternalProcess
-from agents.tools.envs import block, env_slice, infos
-from agents.tools.envs.restarts import Restarts
+from agents.tools.batch import env_slice, infos
+from agents.tools.workers import block
+from agents.tools.workers.restarts import Restarts
 
 NAN = math.nan
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agents.tools import errors
-from agents.tools.envs import inspection
+from agents.tools.checking import inspection
 
 spaces = gym.spaces
 

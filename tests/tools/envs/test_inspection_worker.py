@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from agents.tools import errors
-from agents.tools.envs import inspection, inspection_worker
+from agents.tools.checking import inspection, inspection_worker
 
 # The process cannot import this file, so what it defines is sent whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

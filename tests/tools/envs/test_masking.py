@@ -6,8 +6,8 @@ from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
 from gymnasium.envs.toy_text.taxi import TaxiEnv
 
 from agents.tools import errors
-from agents.tools.envs import wrappers
-from agents.tools.envs.masking import Masking
+from agents.tools.batch import wrappers
+from agents.tools.batch.masking import Masking
 
 MASK = {'action_mask': [1, 1, 1, 1]}
 

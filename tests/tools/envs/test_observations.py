@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.tools.envs import observations
+from agents.tools.batch import observations
 
 spaces = gym.spaces
 BOX = spaces.Box(-1, 1, (4,))

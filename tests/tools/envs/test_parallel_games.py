@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from agents.tools import errors, nested
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.parallel_games import ParallelGames
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.vector.parallel_games import ParallelGames
+from agents.tools.vector.vector_slice import VectorSlice
 
 
 class Race:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from agents.tools import errors
-from agents.tools.envs.random_actions import RandomActions, as_given
+from agents.tools.checking.random_actions import RandomActions, as_given
 
 spaces = gym.spaces
 DISCRETE = spaces.Discrete(4, start=7)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.tools.envs.ranges import Range
+from agents.tools.checking.ranges import Range
 
 
 @pytest.mark.parametrize('offset', [0, 1e6])

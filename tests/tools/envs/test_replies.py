@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from agents.tools import errors
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.mock_counting import Acting, Replying
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.batch.mock_counting import Acting, Replying
 
 # Workers cannot import this file, so what it defines is sent to them whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from agents.tools import errors
-from agents.tools.envs import block
-from agents.tools.envs.mock_counting import Acting, Counting
-from agents.tools.envs.mock_environment import MockEnvironment
-from agents.tools.envs.restarts import Restarts
+from agents.tools.batch.mock_counting import Acting, Counting
+from agents.tools.batch.mock_environment import MockEnvironment
+from agents.tools.workers import block
+from agents.tools.workers.restarts import Restarts
 
 # Workers cannot import this file, so what it defines is sent to them whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

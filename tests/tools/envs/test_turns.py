@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.tools.envs import channel, turns
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.external_process import ExternalProcess
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.workers import channel, turns
+from agents.tools.workers.external_process import ExternalProcess
 
 # Workers cannot import this file, so what it defines is sent to them whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -6,9 +6,9 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import errors
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.mock_vector import FixedVector, MockVector
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.vector.mock_vector import FixedVector, MockVector
+from agents.tools.vector.vector_slice import VectorSlice
 
 SAME = AutoresetMode.SAME_STEP
 

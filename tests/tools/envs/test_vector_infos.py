@@ -9,10 +9,10 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import errors
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.infos import LOST
-from agents.tools.envs.mock_vector import FixedVector
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.batch.infos import LOST
+from agents.tools.vector.mock_vector import FixedVector
+from agents.tools.vector.vector_slice import VectorSlice
 
 SAME, NEXT, DISABLED = (
     AutoresetMode.SAME_STEP,

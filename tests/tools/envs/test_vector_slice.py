@@ -8,11 +8,11 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import errors, nested
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.env_slice import EnvSlice
-from agents.tools.envs.infos import LOST
-from agents.tools.envs.mock_vector import FixedVector, MockVector
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.batch.env_slice import EnvSlice
+from agents.tools.batch.infos import LOST
+from agents.tools.vector.mock_vector import FixedVector, MockVector
+from agents.tools.vector.vector_slice import VectorSlice
 
 SAME, NEXT, DISABLED = (
     AutoresetMode.SAME_STEP,

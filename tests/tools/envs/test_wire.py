@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agents.tools import AttrDict, spaces
-from agents.tools.envs import wire
+from agents.tools.workers import wire
 
 DTYPES = [
     *['?', 'i1', 'i2', 'i4', 'i8', 'u1', 'u2', 'u4', 'u8'],

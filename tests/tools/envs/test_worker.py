@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 
-from agents.tools.envs.external_process import ExternalProcess
+from agents.tools.workers.external_process import ExternalProcess
 
 # Workers cannot import this file, so what it defines is sent to them whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -120,8 +120,8 @@ def test_modules_are_found_where_the_parent_finds_them(tmp_path, run_python):
     program.write_text(
         textwrap.dedent("""
             import sys
-            from agents.tools.envs.external_process import ExternalProcess
-            from agents.tools.envs.mock_environment import MockEnvironment
+            from agents.tools.workers.external_process import ExternalProcess
+            from agents.tools.batch.mock_environment import MockEnvironment
 
             class Env(MockEnvironment):
                 def path(self):
@@ -183,7 +183,7 @@ PROGRAM = """
     import ctypes, json, subprocess, sys, time
     import gymnasium as gym
     import numpy as np
-    from agents.tools.envs.external_process import ExternalProcess
+    from agents.tools.workers.external_process import ExternalProcess
 
     class Env(gym.Env):
         observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -256,7 +256,7 @@ CLOSING = """
     import os, sys, time
     import gymnasium as gym
     import numpy as np
-    from agents.tools.envs.external_process import ExternalProcess
+    from agents.tools.workers.external_process import ExternalProcess
 
     class Env(gym.Env):
         observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -292,7 +292,7 @@ def test_parent_that_is_gone_before_its_worker_is_up(
     path = tmp_path / 'parent.py'
     path.write_text(
         'import os\n'
-        'from agents.tools.envs.external_process import ExternalProcess\n'
+        'from agents.tools.workers.external_process import ExternalProcess\n'
         'pids = [ExternalProcess(dict)._process.pid for _ in range(5)]\n'
         'print(pids, flush=True)\n'
         'os.kill(os.getpid(), 9)\n'

@@ -12,7 +12,7 @@ from gymnasium.envs.toy_text.taxi import TaxiEnv
 from gymnasium.utils import env_checker
 
 from agents import tools
-from agents.tools.envs import wrappers
+from agents.tools.batch import wrappers
 
 UP, RIGHT, DOWN = 0, 1, 2
 GRID = gym.spaces.Box(np.zeros(2, np.float32), np.float32([3, 11]))

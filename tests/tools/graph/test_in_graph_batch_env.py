@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from agents.tools import errors
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.env_slice import EnvSlice
-from agents.tools.envs.external_process import ExternalProcess
-from agents.tools.envs.mock_environment import MockEnvironment
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.batch.env_slice import EnvSlice
+from agents.tools.batch.mock_environment import MockEnvironment
 from agents.tools.graph.backend import tf
 from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.tools.workers.external_process import ExternalProcess
 
 # Workers cannot import this file, so what it defines is sent to them whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -6,10 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.tools.envs.external_process import ExternalProcess
-from agents.tools.envs.mock_environment import MockEnvironment
+from agents.tools.batch.mock_environment import MockEnvironment
 from agents.tools.graph.backend import tf
 from agents.tools.graph.in_graph_env import InGraphEnv
+from agents.tools.workers.external_process import ExternalProcess
 
 
 def test_outcome_is_that_of_the_environment():

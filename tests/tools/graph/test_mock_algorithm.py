@@ -3,8 +3,8 @@
 import gymnasium as gym
 import pytest
 
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.mock_environment import MockEnvironment
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.batch.mock_environment import MockEnvironment
 from agents.tools.graph.backend import tf
 from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.tools.graph.mock_algorithm import MockAlgorithm

@@ -7,9 +7,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.tools.envs.batch_env import BatchEnv
-from agents.tools.envs.env_slice import EnvSlice
-from agents.tools.envs.mock_environment import MockEnvironment
+from agents.tools.batch.batch_env import BatchEnv
+from agents.tools.batch.env_slice import EnvSlice
+from agents.tools.batch.mock_environment import MockEnvironment
 from agents.tools.graph import simulation
 from agents.tools.graph.backend import tf
 from agents.tools.graph.episode_scores import EpisodeScores

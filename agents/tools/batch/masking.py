@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 
 from agents.tools import choices, errors
-from agents.tools.envs import wrappers
+from agents.tools.batch import wrappers
 
 
 class Masking:

@@ -19,18 +19,11 @@ from typing import Any
 import cloudpickle
 
 from agents.tools import errors
-from agents.tools.envs import (
-    channel,
-    inspection_report,
-    launch,
-    processes,
-    turns,
-    wire,
-    worker,
-)
-from agents.tools.envs.inspection_report import Report, Watch
+from agents.tools.checking import inspection_report
+from agents.tools.checking.inspection_report import Report, Watch
+from agents.tools.workers import channel, launch, processes, turns, wire, worker
 
-PROGRAM = 'from agents.tools.envs.inspection_worker import main; main()'
+PROGRAM = 'from agents.tools.checking.inspection_worker import main; main()'
 
 # Seconds for the process to start, and for a call that is under way when the
 # time is over.

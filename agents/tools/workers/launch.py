@@ -11,7 +11,8 @@ import threading
 from typing import NamedTuple
 
 from agents.tools import errors
-from agents.tools.envs import block, headless, processes, turns
+from agents.tools.batch import headless
+from agents.tools.workers import block, processes, turns
 
 # Variables that would make a worker's libraries believe that they are part of
 # the parent's MPI job.
@@ -25,7 +26,7 @@ ONE_THREAD = ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')
 DESCRIPTORS = 6
 
 # The program of a worker.
-PROGRAM = 'from agents.tools.envs.worker import main; main()'
+PROGRAM = 'from agents.tools.workers.worker import main; main()'
 
 
 class Launched(NamedTuple):

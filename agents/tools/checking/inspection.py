@@ -17,10 +17,10 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import choices, errors, spaces
-from agents.tools.envs import comparison, contract, random_actions
-from agents.tools.envs.contract import Complaint
-from agents.tools.envs.inspection_report import Breaches, Report, Watch
-from agents.tools.envs.ranges import Range
+from agents.tools.checking import comparison, contract, random_actions
+from agents.tools.checking.contract import Complaint
+from agents.tools.checking.inspection_report import Breaches, Report, Watch
+from agents.tools.checking.ranges import Range
 
 # After so many errors that an environment raised, it is not asked again.
 MOST_ERRORS = 5

@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import choices, errors
-from agents.tools.envs import infos
-from agents.tools.envs.wrappers import ObserveMask
+from agents.tools.batch import infos
+from agents.tools.batch.wrappers import ObserveMask
 
 KEY = choices.KEY
 

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors, spaces
-from agents.tools.envs import env_slice, observations, wrappers
+from agents.tools.batch import env_slice, observations, wrappers
 
 
 class Complaint(NamedTuple):

@@ -2,7 +2,7 @@
 
 A request for a step is a number that the parent counts up; the reply is that
 the worker writes the same. Who waits looks at the numbers as long as it stays
-awake, see `agents.tools.envs.channel`. Before it sleeps it says so here, and
+awake, see `agents.tools.workers.channel`. Before it sleeps it says so here, and
 only then does the other send a byte that wakes it up. That spares both of them
 the system calls that would take longer than a small environment's step.
 

@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import choices, errors, nested, spaces
-from agents.tools.envs.external_process import ExternalProcess
+from agents.tools.workers.external_process import ExternalProcess
 
 __all__ = [
     'ActionRepeat',

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors
-from agents.tools.envs import contract, random_actions
+from agents.tools.checking import contract, random_actions
 
 # What is compared of what they return, which is all but the info.
 COMPARED = 'observation', 'reward', 'terminated', 'truncated'

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.tools import errors
-from agents.tools.envs import channel
+from agents.tools.workers import channel
 
 if TYPE_CHECKING:
-    from agents.tools.envs.external_process import ExternalProcess
+    from agents.tools.workers.external_process import ExternalProcess
 
 # How long it may take until a call for cancellation is heard.
 CANCEL_SECONDS = 0.1

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import errors
-from agents.tools.envs.infos import LAST_INFO, LAST_OBSERV, LOST, MASK
+from agents.tools.batch.infos import LAST_INFO, LAST_OBSERV, LOST, MASK
 
 
 class ParallelGames(gym.vector.VectorEnv):

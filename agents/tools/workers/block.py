@@ -50,7 +50,7 @@ class Block:
         request: Arrays `action` and `reset`, one row per environment.
         reply: Nest of arrays, see `reply_layout`.
         matrices: The reply as matrices, one row per environment.
-        infos: Numbers beside the reply, see `agents.tools.envs.infos`.
+        infos: Numbers beside the reply, see `agents.tools.batch.infos`.
 
     Args:
         observ_space: Space of the observations.

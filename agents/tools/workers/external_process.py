@@ -14,15 +14,8 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors
-from agents.tools.envs import (
-    block,
-    channel,
-    launch,
-    processes,
-    turns,
-    wire,
-)
-from agents.tools.envs.replies import NOTHING, Replies
+from agents.tools.workers import block, channel, launch, processes, turns, wire
+from agents.tools.workers.replies import NOTHING, Replies
 
 # A worker that has not closed its environments by then is killed.
 CLOSE_SECONDS = 1.0

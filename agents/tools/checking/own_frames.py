@@ -8,8 +8,7 @@ import traceback
 # when it raises, and what it called only if it is from there as well.
 PACKAGE = pathlib.Path(__file__).parents[2].resolve()
 OURS = tuple(
-    str(PACKAGE / name)
-    for name in ('tools/envs', 'scripts', 'training', 'policies')
+    str(PACKAGE / name) for name in ('tools', 'scripts', 'training', 'policies')
 )
 OTHERS = tuple(
     str(pathlib.Path(sysconfig.get_path(kind)).resolve())

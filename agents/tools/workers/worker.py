@@ -1,4 +1,4 @@
-"""The program of a worker process; see `agents.tools.envs.external_process`.
+"""The program of a worker process; see `agents.tools.workers.external_process`.
 
 A worker hosts a slice of environments. It is started afresh rather than
 forked, never imports TensorFlow, and dies with its parent.
@@ -16,14 +16,8 @@ import warnings
 import cloudpickle
 
 from agents.tools import errors
-from agents.tools.envs import (
-    block,
-    channel,
-    env_slice,
-    processes,
-    turns,
-    wire,
-)
+from agents.tools.batch import env_slice
+from agents.tools.workers import block, channel, processes, turns, wire
 
 
 def main() -> None:

@@ -10,10 +10,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import choices, errors, spaces
-from agents.tools.envs import vector_masks
-from agents.tools.envs.vector_errors import VectorErrors
+from agents.tools.vector import vector_masks
+from agents.tools.vector.vector_errors import VectorErrors
 
-# How many values methods return, see `agents.tools.envs.env_slice`.
+# How many values methods return, see `agents.tools.batch.env_slice`.
 VALUES = {'step': 5, 'reset': 2}
 
 # Seeds of vectors count up from one, and some keep them in 32 bits.

@@ -8,8 +8,8 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors, spaces
-from agents.tools.envs import own_frames
-from agents.tools.envs.ranges import Range
+from agents.tools.checking import own_frames
+from agents.tools.checking.ranges import Range
 
 # How long what is told of a breach may be.
 MOST_CHARACTERS = 400

@@ -2,7 +2,7 @@
 
 A message is one byte; a few kinds are followed by a payload of bytes. What is
 asked for at every step, and what comes of it, is not in messages but in shared
-memory, see `agents.tools.envs.turns` and `agents.tools.envs.block`.
+memory, see `agents.tools.workers.turns` and `agents.tools.workers.block`.
 """
 
 import os
@@ -22,7 +22,7 @@ CLOSE = b'q'
 
 # Replies.
 DONE = b'd'  # There is a reply in shared memory.
-RESULT = b'v'  # Payload: a value by `agents.tools.envs.wire`.
+RESULT = b'v'  # Payload: a value by `agents.tools.workers.wire`.
 REFUSED = b'x'  # Payload: text; the call cannot be answered, nothing broke.
 EXCEPTION = b'e'  # Payload: text; the worker is over.
 REPLIES = DONE, RESULT, REFUSED, EXCEPTION

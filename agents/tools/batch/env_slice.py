@@ -19,7 +19,8 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import choices, errors, nested, spaces
-from agents.tools.envs import block, infos, observations
+from agents.tools.batch import infos, observations
+from agents.tools.workers import block
 
 # Environments that take longer to be made, each, are not measured. The others
 # are for so many seconds, or as many steps.

@@ -15,12 +15,13 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors, nested, spaces
-from agents.tools.envs import block, infos, observations, turns
-from agents.tools.envs.env_slice import EnvSlice, at_most
-from agents.tools.envs.external_process import ExternalProcess
-from agents.tools.envs.replies import Replies
-from agents.tools.envs.restarts import Restarts
-from agents.tools.envs.vector_slice import VectorSlice
+from agents.tools.batch import infos, observations
+from agents.tools.batch.env_slice import EnvSlice, at_most
+from agents.tools.vector.vector_slice import VectorSlice
+from agents.tools.workers import block, turns
+from agents.tools.workers.external_process import ExternalProcess
+from agents.tools.workers.replies import Replies
+from agents.tools.workers.restarts import Restarts
 
 # What steps in this process, and what a batch is made of.
 Local = EnvSlice | VectorSlice

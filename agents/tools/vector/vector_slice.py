@@ -25,9 +25,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import choices, errors, nested, spaces
-from agents.tools.envs import block, infos, observations, vector_frames
-from agents.tools.envs.checked_vector import CheckedVector
-from agents.tools.envs.infos import LAST_INFO, LAST_OBSERV, LOST
+from agents.tools.batch import infos, observations
+from agents.tools.batch.infos import LAST_INFO, LAST_OBSERV, LOST
+from agents.tools.vector import vector_frames
+from agents.tools.vector.checked_vector import CheckedVector
+from agents.tools.workers import block
 
 # What is raised about observations that do not fit their space.
 MISFITS = TypeError, ValueError, OverflowError
@@ -53,7 +55,7 @@ class VectorSlice:
             an episode they are those of `info['final_info']`, if the next one
             begins in the same step.
         action_masks: Whether to observe masks of actions, if there are any,
-            see `agents.tools.envs.vector_masks`.
+            see `agents.tools.vector.vector_masks`.
     """
 
     def __init__(

@@ -1,0 +1,1 @@
+"""Environments held against the contract of Gymnasium."""

@@ -1,1 +1,0 @@
-"""What runs environments: workers, the batch, and what they say."""

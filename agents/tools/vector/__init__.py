@@ -1,0 +1,1 @@
+"""Environments that are a batch themselves, as Gymnasium vectors."""

@@ -1,0 +1,1 @@
+"""Worker processes: shared memory, requests and replies, life and death."""
