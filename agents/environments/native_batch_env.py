@@ -31,7 +31,7 @@ class NativeBatchEnv(tf.Module):
     compiled = True
 
     # Whether its whole state is in variables, so that a checkpoint holds it.
-    native = True
+    keeps_state = True
 
     # Nothing happens outside of the graph that would take time.
     seconds = 0.0
@@ -119,7 +119,10 @@ class NativeBatchEnv(tf.Module):
             mask = tf.ones(len(self), bool)
         self._reset(state.read(self._state), state.read(self._observ), mask)
 
-    def meet(self) -> None:
+    def begin_evaluation(self) -> None:
+        """Nothing happens outside of the graph."""
+
+    def end_evaluation(self) -> None:
         """Let all ranks count on from the same number.
 
         They have not made the same number of steps in an evaluation, and a

@@ -261,10 +261,10 @@ def _train(
             status.complete(loop.clock())
             _tell_best(saver, status)
             return
-        if not (loop.clock() and envs[0].native):
+        if not (loop.clock() and envs[0].keeps_state):
             graph.restart()
         status.begin(loop.clock())
-        yield from _run(loop, saver, status, envs[0].native, ranks, called)
+        yield from _run(loop, saver, status, envs[0].keeps_state, ranks, called)
 
 
 def _take_directory(
@@ -401,7 +401,7 @@ def _begin_anew(
             'their episodes begin anew',
         )
     # Others than native environments always begin anew.
-    if 'num_agents' in before and graph.batch_envs['train'].native:
+    if 'num_agents' in before and graph.batch_envs['train'].keeps_state:
         graph.restart()
 
 

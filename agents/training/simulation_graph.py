@@ -16,6 +16,7 @@ from agents.training import env_setup
 if TYPE_CHECKING:  # These import TensorFlow.
     from agents.algorithms.algorithm import Algorithm
     from agents.parts.policy import Policy
+    from agents.tools.graph.graph_env import GraphEnv
     from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
 
 # Rows of a rollout from which on several threads share an operation.
@@ -90,8 +91,8 @@ def define_native_steps(config: AttrDict, num_agents: int) -> Any:
 
 
 def define_simulation_graph(
-    batch_env: Any,
-    eval_env: Any,
+    batch_env: 'GraphEnv',
+    eval_env: 'GraphEnv',
     config: AttrDict,
     one_program: bool = False,
     ranks: world.World = world.ALONE,
@@ -137,7 +138,7 @@ def _stacks_frames(batch_env: Any, config: AttrDict) -> bool:
     """
     alone = config.rewards == 'environment' and config.distribute != 'gather'
     space = batch_env.observation_space
-    if batch_env.native or not (alone and config.get('single_frames')):
+    if batch_env.keeps_state or not (alone and config.get('single_frames')):
         return False
     if not isinstance(space, gym.spaces.Box) or space.dtype != 'uint8':
         return False
@@ -171,8 +172,8 @@ class SimulationGraph:
     def __init__(
         self,
         algo: 'Algorithm',
-        batch_env: Any,
-        eval_env: Any,
+        batch_env: 'GraphEnv',
+        eval_env: 'GraphEnv',
         config: AttrDict,
         one_program: bool = False,
         ranks: world.World = world.ALONE,
@@ -203,8 +204,7 @@ class SimulationGraph:
         @tf.function(autograph=False, jit_compile=whole)
         def evaluate() -> dict[str, tf.Tensor]:
             simulation.evaluation(eval_env, actor, eval_scores, longest)
-            if eval_env.native:
-                eval_env.meet()
+            eval_env.end_evaluation()
             return eval_scores.clear()
 
         self._evaluate = evaluate
@@ -226,8 +226,7 @@ class SimulationGraph:
 
     def eval(self) -> dict[str, float]:
         """Play an episode of each environment; returns means for the log."""
-        if not self._eval_env.native:
-            self._eval_env.infos.restart(episodes=1)
+        self._eval_env.begin_evaluation()
         return self._call(self._evaluate, self._eval_env)
 
     def learnt(self) -> list[Any]:
@@ -261,7 +260,7 @@ class SimulationGraph:
     def _call(
         self,
         operation: Callable[[], Mapping[str, Any]],
-        batch_env: Any,
+        batch_env: 'GraphEnv',
         find_failure: Callable[[], Exception | None] = lambda: None,
     ) -> dict[str, float]:
         """Run an operation, or raise what went wrong within the graph.
@@ -303,17 +302,19 @@ class SimulationGraph:
     def _name_variables(self) -> dict[str, Any]:
         from agents.tools.graph import weights
 
-        parts = {'algo': self.algo, 'scores': self._scores}
-        if self._batch_env.native:
-            parts.update(env=self._batch_env, eval_env=self._eval_env)
+        parts = {
+            'algo': self.algo,
+            'scores': self._scores,
+            'env': self._batch_env,
+            'eval_env': self._eval_env,
+        }
         policy = name_policy(self.algo.policy)
         others = policy.values()
         return {**policy, **weights.named_variables(parts, others=others)}
 
     def _list_of_agents(self) -> list[tuple[Any, int]]:
-        found = [self.algo.of_agents()]
-        if self._batch_env.native:
-            found += [self._batch_env.of_agents(), self._eval_env.of_agents()]
+        parts = self.algo, self._batch_env, self._eval_env
+        found = [part.of_agents() for part in parts]
         first = [(variable, 0) for variable in tools.nested.flatten(found)]
         return [*first, (self._scores.of_agents(), 1)]
 

@@ -28,7 +28,7 @@ class InGraphBatchEnv(tf.Module):
     """
 
     # Whether its whole state is in variables, so that a checkpoint holds it.
-    native = False
+    keeps_state = False
 
     def __init__(self, batch_env: BatchEnv):
         super().__init__()
@@ -112,6 +112,20 @@ class InGraphBatchEnv(tf.Module):
         if mask is None:
             mask = tf.ones([len(self)], bool)
         self._exchange(self._reset, mask)
+
+    def begin_evaluation(self) -> None:
+        """Count the numbers of infos for one episode of each environment."""
+        self._batch_env.infos.restart(episodes=1)
+
+    def end_evaluation(self) -> None:
+        """Nothing is shared between ranks."""
+
+    def saved(self) -> dict[str, Any]:
+        """Nothing is saved: a resumed run begins new episodes."""
+        return {}
+
+    def of_agents(self) -> list[Any]:
+        return []
 
     def failure(self) -> BaseException | None:
         """The error that an environment raised, which the graph hides."""

@@ -7,9 +7,12 @@ from typing import Any
 
 from agents.tools.graph.backend import piece, tf
 from agents.tools.graph.episode_scores import EpisodeScores
+from agents.tools.graph.graph_env import GraphEnv
 
 
-def simulate(batch_env: Any, algo: Any, scores: EpisodeScores) -> tf.Tensor:
+def simulate(
+    batch_env: GraphEnv, algo: Any, scores: EpisodeScores
+) -> tf.Tensor:
     """Advance every environment of a batch by one step.
 
     The order is:
@@ -40,7 +43,7 @@ def simulate(batch_env: Any, algo: Any, scores: EpisodeScores) -> tf.Tensor:
 
 
 def rollout(
-    batch_env: Any, algo: Any, scores: EpisodeScores, steps: int
+    batch_env: GraphEnv, algo: Any, scores: EpisodeScores, steps: int
 ) -> tf.Tensor:
     """Simulate a number of steps, in the graph."""
     (done,) = _repeat(
@@ -52,7 +55,7 @@ def rollout(
 
 
 def training(
-    batch_env: Any,
+    batch_env: GraphEnv,
     algo: Any,
     scores: EpisodeScores,
     steps: int,
@@ -101,13 +104,13 @@ def training(
     return operation
 
 
-def can_compile(batch_env: Any, algo: Any) -> bool:
+def can_compile(batch_env: GraphEnv, algo: Any) -> bool:
     """Whether a function that simulates steps can be compiled as a whole."""
     return batch_env.compiled and not algo.convolutional
 
 
 def _one_program(
-    batch_env: Any,
+    batch_env: GraphEnv,
     algo: Any,
     scores: EpisodeScores,
     steps: int,
@@ -140,7 +143,7 @@ def _one_program(
 
 
 def evaluation(
-    batch_env: Any, algo: Any, scores: EpisodeScores, max_steps: int
+    batch_env: GraphEnv, algo: Any, scores: EpisodeScores, max_steps: int
 ) -> None:
     """Simulate one episode of every agent from its start, in the graph.
 
@@ -168,7 +171,7 @@ def evaluation(
     scores.end_all()
 
 
-def _act(batch_env: Any, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:
+def _act(batch_env: GraphEnv, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:
     observ = batch_env.observ
     algo.begin_episode(batch_env.begins)
     action = algo.perform(observ)
@@ -176,7 +179,7 @@ def _act(batch_env: Any, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:
 
 
 def _record(
-    batch_env: Any,
+    batch_env: GraphEnv,
     algo: Any,
     scores: EpisodeScores,
     observ: Any,

@@ -1,0 +1,76 @@
+"""Interface of a batch of environments in the graph."""
+
+from typing import Any, Protocol
+
+import gymnasium as gym
+
+from agents.tools.graph.backend import tf
+from agents.tools.transition import Transition
+
+
+class GraphEnv(Protocol):
+    """A batch of environments whose step is an operation of the graph.
+
+    `InGraphBatchEnv` steps environments of Gymnasium, `NativeBatchEnv` those
+    written in TensorFlow. Leaves of tensors are `[agent, ...]`.
+
+    Attributes:
+        observation_space: Space of an observation of one environment.
+        action_space: Space of an action of one environment.
+        compiled: Whether a function that steps the batch can be compiled.
+        keeps_state: Whether all state is in variables, so that a checkpoint
+            holds it and a resumed run continues the same episodes.
+    """
+
+    observation_space: gym.Space
+    action_space: gym.Space
+    compiled: bool
+    keeps_state: bool
+
+    def __len__(self) -> int: ...
+
+    @property
+    def observ(self) -> Any:
+        """Observations to act on next, reset where an episode ended."""
+
+    @property
+    def begins(self) -> tf.Tensor:
+        """Mask of the agents whose `observ` is the first of an episode."""
+
+    @property
+    def transition(self) -> Transition:
+        """Outcome of the last step."""
+
+    @property
+    def seconds(self) -> float:
+        """Time that environments outside of the graph have taken so far."""
+
+    def prepare(self, action: tf.Tensor) -> tf.Tensor:
+        """Return what the environments are given for an action."""
+
+    def step(self, prepared: tf.Tensor) -> None:
+        """Step the environments; `observ` and `transition` change."""
+
+    def reset(self, mask: tf.Tensor | None = None) -> None:
+        """Reset the environments of a mask, by default all."""
+
+    def begin_evaluation(self) -> None:
+        """Start to count the episodes of an evaluation."""
+
+    def end_evaluation(self) -> None:
+        """Bring all ranks to the same state after an evaluation."""
+
+    def failure(self) -> BaseException | None:
+        """Return the reason to stop, if there is one."""
+
+    def cancel(self) -> None:
+        """Make the step under way, or the next one, fail."""
+
+    def close(self) -> None:
+        """Close the environments."""
+
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint holds, by name."""
+
+    def of_agents(self) -> list[Any]:
+        """Return the saved variables with a row for each agent."""
