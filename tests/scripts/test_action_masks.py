@@ -280,7 +280,9 @@ class Forgetful(gym.Env):
     ],
     ids=['missing', 'longer', 'nothing'],
 )
-@pytest.mark.parametrize('env_processes', [False, True])
+@pytest.mark.parametrize(
+    'env_processes', [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_masks_that_stop_are_errors(start, env_processes, later, message):
     make = functools.partial(Forgetful, later)
     batch = start(2, env_processes, env=make)

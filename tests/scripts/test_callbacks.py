@@ -92,7 +92,9 @@ def test_false_ends_a_training_that_can_be_gone_on_with(tiny, tmp_path):
     'env, error',
     [
         ('CartPole-v1', ZeroDivisionError),
-        ('native:CartPole-v1', ZeroDivisionError),
+        pytest.param(
+            'native:CartPole-v1', ZeroDivisionError, marks=pytest.mark.slow
+        ),
         # Of sys.exit().
         pytest.param('native:CartPole-v1', SystemExit, marks=pytest.mark.slow),
     ],

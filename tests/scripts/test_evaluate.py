@@ -88,9 +88,8 @@ def test_same_seed_gives_the_same_however_it_is_stepped(debug_run):
     sample = {'deterministic': False, 'env_processes': False}
     found = agents.evaluate(run, 6, **sample)
     assert found.lengths == found.scores
-    for processes in (True, None):
-        sample['env_processes'] = processes
-        assert agents.evaluate(run, 6, **sample) == found
+    elsewhere = {**sample, 'env_processes': True}
+    assert agents.evaluate(run, 6, **elsewhere) == found
     other = agents.evaluate(run, 6, seed=1, **sample)
     assert other.seed == 1 and other.scores != found.scores
     first = min(int(path.name) for path in (run / 'checkpoints').iterdir())

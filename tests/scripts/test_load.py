@@ -136,7 +136,9 @@ def test_samples_vary_and_can_be_repeated(debug_run):
     assert samples == [int(second(o, deterministic=False)) for o in observs]
 
 
-@pytest.mark.parametrize('kind', ['compiled', 'recurrent'])
+@pytest.mark.parametrize(
+    'kind', ['compiled', pytest.param('recurrent', marks=pytest.mark.slow)]
+)
 def test_scores_are_those_of_the_evaluation(debug_run, recurrent_run, kind):
     directory = debug_run.directory if kind == 'compiled' else recurrent_run
     with open(directory / 'progress.csv', newline='') as file:
@@ -358,9 +360,9 @@ def test_environment_of_the_user_is_not_needed(run):
     agents.load(run)(OBSERVS[0])
 
 
-@pytest.mark.parametrize('define', ['saved', 'given'])
-def test_run_without_limits_is_loaded(define, tiny, tmp_path, eagerly):
+def test_run_without_limits_is_loaded(tiny, tmp_path, eagerly):
     config = tiny(
+        steps=20,
         gradient_clip=None,
         observ_clip=None,
         reward_clip=None,
@@ -368,6 +370,6 @@ def test_run_without_limits_is_loaded(define, tiny, tmp_path, eagerly):
     )
     for _ in train(config, tmp_path, env_processes=False):
         pass
-    given = config if define == 'given' else None
-    loaded = agents.load(tmp_path, given)
-    assert loaded.action_space.contains(loaded(OBSERVS[0]))
+    for given in (None, config):  # As saved, and as given.
+        loaded = agents.load(tmp_path, given)
+        assert loaded.action_space.contains(loaded(OBSERVS[0]))

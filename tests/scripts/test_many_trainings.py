@@ -98,6 +98,7 @@ def test_nothing_is_left_of_a_training_that_is_dropped(tiny, eagerly):
     assert len(os.listdir('/proc/self/fd')) == descriptors
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_training_that_failed(tiny, eagerly):
     before, descriptors = left(), len(os.listdir('/proc/self/fd'))
     config = tiny(env=Brittle, env_kwargs={'steps': 7}, num_workers=1)

@@ -209,7 +209,11 @@ def test_rank_that_is_stopped_is_waited_for_in_vain(start, number):
 
 def test_signal_saves_once(start):
     program, directory = start(
-        'signal', config='mine.py:eager', eval_every=200, distribute='gather'
+        'signal',
+        config='mine.py:eager',
+        eval_every=200,
+        eval_episodes=2,
+        distribute='gather',
     )
     await_checkpoint(program, directory)
     before = storage.last_checkpoint(directory)

@@ -221,12 +221,15 @@ def link(path, target):
 
 
 LINKED_FILES = [
-    *['lock', 'config.yaml', 'spaces.bin', 'progress.csv', 'progress.tmp'],
+    *['lock', 'config.yaml', 'spaces.bin', 'progress.csv'],
     *['learning_curve.png', 'agent0-episode0-step2000.mp4'],
 ]
 
 
-@pytest.mark.parametrize('name', LINKED_FILES)
+@pytest.mark.parametrize(
+    'name',
+    [*LINKED_FILES, pytest.param('progress.tmp', marks=pytest.mark.slow)],
+)
 def test_linked_file_is_not_followed(
     run, victims, name, monkeypatch, capsys, eagerly
 ):
@@ -284,7 +287,7 @@ def test_linked_checkpoint_is_neither_read_nor_removed(run, victims):
 def test_resumed_on_the_command_line_with_links_everywhere(
     run, victims, run_python
 ):
-    for name in LINKED_FILES:
+    for name in (*LINKED_FILES, 'progress.tmp'):
         link(run / name, victims / 'thesis')
     for name in ('checkpoints', 'train', 'eval'):
         link(run / name, victims)

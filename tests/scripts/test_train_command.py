@@ -337,6 +337,7 @@ def test_environment_that_raises_in_a_worker(start, home, configs_file):
     assert whole_checkpoints(directory)[-1] == 2 * 50 * 4
 
 
+@pytest.mark.slow
 def test_killed_worker_is_named(start, home, long):
     training = start(COMPILED, *long)
     # Those of the training were started first.

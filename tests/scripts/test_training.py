@@ -181,6 +181,7 @@ def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
     assert table[:, 2].sum() == (4 * 4 + 4) + (4 * 2 + 2)
 
 
+@pytest.mark.slow
 def test_what_is_left_out_changes_no_weight(
     tiny, tmp_path, checkpoint, monkeypatch
 ):
@@ -257,6 +258,7 @@ def test_curves_go_on_without_going_back(tiny, tmp_path):
 PHASES = 'train', 'eval'
 
 
+@pytest.mark.slow
 def test_resumed_run_goes_through_other_episodes(tiny, tmp_path):
     # A policy that never changes, so that equal episodes have equal scores.
     still = {'learning_rate': 1e-30, 'normalize_observ': False}
@@ -276,6 +278,7 @@ def test_complete_run_stays_as_it_is(tiny, run):
     assert files(run) == before
 
 
+@pytest.mark.slow
 def test_complete_run_that_was_renamed_is_signed_anew(tiny, tmp_path):
     file = tmp_path / 'mine.py'
     file.write_text('def callback(report):\n    return None\n')
@@ -361,6 +364,7 @@ def test_resumes_with_another_number_of_agents(
     assert f'{line}episodes begin anew' in told
 
 
+@pytest.mark.slow
 def test_counts_on_from_within_a_rollout_of_another_size(tiny, run, checkpoint):
     # As if killed after that was changed, before there was a checkpoint.
     text = (run / 'config.yaml').read_text()
@@ -377,6 +381,7 @@ def test_counts_on_from_within_a_rollout_of_another_size(tiny, run, checkpoint):
     assert checkpoint(run)['algo/collector/rollouts'] == 3 + 4
 
 
+@pytest.mark.slow
 def test_run_that_was_stopped_at_its_last_evaluation_is_completed_once(
     tiny, tmp_path
 ):
@@ -466,7 +471,9 @@ def fragile():
     return make
 
 
-@pytest.mark.parametrize('env_processes', [False, True])
+@pytest.mark.parametrize(
+    'env_processes', [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_what_was_learnt_before_an_error_is_saved(
     nothing_left, tiny, tmp_path, fragile, env_processes
 ):
@@ -506,6 +513,7 @@ def test_killed_workers_are_started_anew(nothing_left, tiny, tmp_path):
     assert [row['restarts'] for row in rows(tmp_path)] == ['0', '0', '1', '2']
 
 
+@pytest.mark.slow
 def test_environment_that_goes_on_failing_uses_up_the_restarts(
     nothing_left, tiny, tmp_path, fragile
 ):

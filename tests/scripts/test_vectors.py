@@ -259,6 +259,7 @@ def test_vectors_are_closed_if_one_cannot_be_made(start_batches):
     assert made[0].closed
 
 
+@pytest.mark.slow
 def test_run_is_filmed_and_recorded_by_the_same_id(tiny, tmp_path):
     given = tiny(env='vector:CartPole-v1', max_length=9)
     for _ in agents.train(given, tmp_path):
