@@ -85,7 +85,7 @@ def ranks_of(program):
 
 def await_checkpoint(program, directory):
     """Wait until there is one, and some steps after."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not storage.last_checkpoint(directory):
         assert program.poll() is None
         assert time.monotonic() < deadline
@@ -160,12 +160,12 @@ def test_rank_that_is_killed_ends_all_and_nothing_is_lost(
     program, directory = start('killed')
     await_checkpoint(program, directory)
     ranks_of(program)[1].kill()
-    code, _, problems = program.finish()
+    code, _, problems = program.finish(timeout=300)
     assert code == 137
     assert 'A rank was killed: Killed (signal 9).' in problems
     assert 'Traceback' not in problems
     program, _ = start('killed')
-    code, output, problems = program.finish()
+    code, output, problems = program.finish(timeout=300)
     assert (code, problems) == (0, '')
     assert 'resumed at step' in output
     expected, found = checkpoint(whole[1]), checkpoint(directory)
@@ -184,7 +184,7 @@ def test_another_number_of_ranks_goes_on(copied, start):
             'num_agents': agents,
         }
         program, _ = start('whole', ranks, **settings)
-        code, output, problems = program.finish()
+        code, output, problems = program.finish(timeout=300)
         assert code == 0, problems
         assert f'resumed at step {step:,}' in output
         evaluations = [r for r in progress.read(copied) if r.phase == 'eval']
@@ -200,7 +200,7 @@ def test_rank_that_is_stopped_is_waited_for_in_vain(start, number):
     program, directory = start('stopped', rank_timeout=6, steps=50_000_000)
     await_checkpoint(program, directory)
     ranks_of(program)[number].suspend()
-    code, _, problems = program.finish()
+    code, _, problems = program.finish(timeout=300)
     assert code == 1
     other = 1 - number
     assert f'Rank {other} has waited for the others for 6 s' in problems
@@ -218,7 +218,7 @@ def test_signal_saves_once(start):
     await_checkpoint(program, directory)
     before = storage.last_checkpoint(directory)
     program.send_signal(signal.SIGINT)
-    code, output, problems = program.finish()
+    code, output, problems = program.finish(timeout=300)
     assert (code, problems) == (130, '')
     assert output.count('saving') == 1
     assert output.count('is saved') == 1
@@ -241,7 +241,7 @@ def test_signal_saves_once(start):
 )
 def test_what_is_wrong_with_one_rank_ends_all(start, config, message):
     program, directory = start(config, config=f'mine.py:{config}')
-    code, output, problems = program.finish()
+    code, output, problems = program.finish(timeout=300)
     assert code == 1
     assert problems.count(message) == 1
     assert 'BAD TERMINATION' not in output + problems
@@ -325,7 +325,7 @@ def test_different_checkpoints_are_refused(copied, home, run_python):
 )
 def test_mistakes_are_told_once(start, ranks, settings, message):
     program, _ = start('mistake', ranks, **settings)
-    code, output, problems = program.finish()
+    code, output, problems = program.finish(timeout=300)
     assert (code, output) == (1, '')
     assert problems.count(message) == 1
     assert len(problems.splitlines()) == 1
