@@ -56,8 +56,8 @@ def test_help_lists_the_commands_and_exit_codes(capsys, arguments):
 
 def test_commands_are_functions_of_the_package():
     assert all(hasattr(agents, name) for name in MODULES)
-    assert agents.visualize.__module__ == 'agents.scripts.visualize'
-    assert agents.record.__module__ == 'agents.scripts.record'
+    assert agents.visualize.__module__ == 'agents.policies.video'
+    assert agents.record.__module__ == 'agents.policies.recording'
 
 
 def test_version(capsys):

@@ -239,7 +239,8 @@ def test_only_terminals_are_shown_what_goes_on(quickly):
 def test_what_is_shown_needs_a_library_that_lines_do_not(run_python):
     code = (
         'import sys\n'
-        'from agents.scripts import console, train\n'
+        'from agents.scripts import train\n'
+        'from agents.terminal import console\n'
         'with console.on_terminal() as terminal:\n'
         '    terminal.say("plan", "first")\n'
         'print("rich" in sys.modules)\n'
@@ -251,7 +252,7 @@ def test_terminal_that_is_closed_is_no_error(start_python):
     reader, writer = pty.openpty()
     code = (
         'import sys\n'
-        'from agents.scripts import console\n'
+        'from agents.terminal import console\n'
         'terminal = console.on_terminal()\n'
         'terminal.say("plan", "first")\n'
         'sys.stdin.read()\n'
@@ -301,7 +302,7 @@ def test_process_start_is_when_the_process_started():
 def test_output_whose_reader_is_gone_is_no_error(start_python):
     code = (
         'import sys\n'
-        'from agents.scripts import console\n'
+        'from agents.terminal import console\n'
         'terminal = console.on_terminal()\n'
         'terminal.say("plan", "first")\n'
         'sys.stdin.read()\n'
@@ -317,7 +318,7 @@ def test_output_whose_reader_is_gone_is_no_error(start_python):
 
 def test_terminal_without_our_signs_shows_others(run_python):
     code = (
-        'from agents.scripts import console\n'
+        'from agents.terminal import console\n'
         'console.on_terminal().say("plan", "4 × 50 → 200")\n'
     )
     environ = {**os.environ, 'PYTHONIOENCODING': 'ascii'}

@@ -586,7 +586,8 @@ def test_body_that_stays_has_the_camera_of_gymnasium(start, name):
 def test_atari_says_nothing(run_python):
     pytest.importorskip('ale_py')
     program = (
-        'from agents.scripts import configs, env_setup\n'
+        'from agents.scripts import configs\n'
+        'from agents.training import env_setup\n'
         "config = configs.ppo(env='ale_py:ALE/Pong-v5')\n"
         'env_setup.constructor(config)().reset()'
     )

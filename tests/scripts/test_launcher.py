@@ -111,7 +111,7 @@ def test_terminal_that_is_closed_is_told_unless_ignored(
     tmp_path, before, expected, start_python
 ):
     (tmp_path / 'waits.py').write_text(MODULE)
-    code = "from agents.scripts import launcher; launcher.run(2, 'waits', [])"
+    code = "from agents.terminal import launcher; launcher.run(2, 'waits', [])"
     program = start_python('-c', code, before=before, cwd=tmp_path)
     for _ in range(2):
         program.read_until('here')

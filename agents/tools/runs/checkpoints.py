@@ -24,13 +24,14 @@ from typing import Any, NamedTuple
 
 import agents
 from agents.tools import errors
-from agents.tools.runs import files, tensors
+from agents.tools.runs import files
 
 MANIFEST = 'manifest.json'
 TENSORS = 'variables.safetensors'
 
 # Limits for files that may come from strangers.
 MANIFEST_BYTES = 10_000
+FILE_BYTES = 2**32
 
 # The names of checkpoints; steps are numbers of 64 bits.
 _STEP = '[0-9]{12,18}'
@@ -250,7 +251,7 @@ def _set_aside(damaged: pathlib.Path) -> None:
 def _summary(path: pathlib.Path) -> dict[str, int | str]:
     """The length and the hash of a file."""
     digest, size = hashlib.sha256(), 0
-    with files.opened(path, tensors.FILE_BYTES) as file:
+    with files.opened(path, FILE_BYTES) as file:
         while part := file.read(2**20):
             digest.update(part)
             size += len(part)

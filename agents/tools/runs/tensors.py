@@ -15,9 +15,9 @@ import safetensors.numpy
 
 from agents.tools import errors
 from agents.tools.runs import files
+from agents.tools.runs.checkpoints import FILE_BYTES
 
-# Limits for files from strangers.
-FILE_BYTES = 2**32
+# Limit for files from strangers.
 HEADER_BYTES = 2**20
 
 # Types of numbers by their names in the format.
