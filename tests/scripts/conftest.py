@@ -81,7 +81,8 @@ def debug_run(once, run_python):
         home = place / 'home'
         home.mkdir()
         words = '-m', 'agents.scripts.train', '--config=debug'
-        finished = run_python(*words, '--timestamp=now', cwd=home)
+        words = *words, '--timestamp=now'
+        finished = run_python(*words, cwd=home, timeout=900)
         assert not finished.code, finished.problems
         (place / 'finished').write_text(json.dumps(finished))
 
