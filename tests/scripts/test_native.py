@@ -139,6 +139,9 @@ def test_killed_at_any_moment_it_goes_on_bit_for_bit(
     for _ in range(2):
         training = start_python(*command)
         training.read_until('train      step')
+        # Before its first checkpoint there is nothing to go on with.
+        while not storage.last_checkpoint(logdir):
+            time.sleep(0.01)
         time.sleep(random.uniform(0, 0.05))
         training.kill()
         training.wait()

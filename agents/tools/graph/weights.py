@@ -94,7 +94,7 @@ def _parts(thing: Any) -> list[tuple[str, Any]]:
             (f'{index}-{re.sub("_[0-9]+", "", variable.name)}', variable)
             for index, variable in enumerate(thing.variables)
         ]
-    if hasattr(thing, 'saved'):
+    if hasattr(thing, 'saved') and not isinstance(thing, type):
         return [*thing.saved().items()]
     if isinstance(thing, tf.Module):
         return [*attributes(thing).items()]
