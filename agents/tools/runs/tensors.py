@@ -24,8 +24,14 @@ HEADER_BYTES = 2**20
 DTYPES = {
     'BOOL': 'bool',
     'U8': 'uint8',
+    'U16': 'uint16',
+    'U32': 'uint32',
+    'U64': 'uint64',
+    'I8': 'int8',
+    'I16': 'int16',
     'I32': 'int32',
     'I64': 'int64',
+    'BF16': 'bfloat16',
     'F16': 'float16',
     'F32': 'float32',
     'F64': 'float64',
@@ -44,17 +50,26 @@ def write(path: pathlib.Path, tensors: Mapping[str, Any]) -> None:
     arrays = {
         name: np.asarray(tensor, order='C') for name, tensor in tensors.items()
     }
+    for name, array in arrays.items():
+        if array.dtype.name not in DTYPES.values():
+            raise errors.UserError(
+                f'The type of {name} must be one of '
+                f'{", ".join(DTYPES.values())}, got {array.dtype}. Leave it '
+                'out of what `saved` returns.'
+            )
     path.write_bytes(safetensors.numpy.save(arrays))
 
 
 def specs(path: pathlib.Path) -> dict[str, Spec]:
     """Return types and shapes by name; reads the header only."""
     with _opened(path) as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        return {
-            name: Spec(DTYPES[part.get_dtype()], part.get_shape())
-            for name, part in slices.items()
-        }
+        found = {}
+        for name in file.keys():  # noqa: SIM118
+            part = file.get_slice(name)
+            if part.get_dtype() not in DTYPES:
+                raise ValueError(f'{name} has the type {part.get_dtype()}')
+            found[name] = Spec(DTYPES[part.get_dtype()], part.get_shape())
+        return found
 
 
 def read(path: pathlib.Path, names: Iterable[str]) -> dict[str, np.ndarray]:
@@ -75,7 +90,7 @@ def _opened(path: pathlib.Path) -> Iterator[Any]:
     try:
         with safetensors.safe_open(path, framework='np') as file:
             yield file
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+    except (safetensors.SafetensorError, ValueError) as error:
         raise errors.ConfigError(
             f'{path} must be a file of safetensors: {error}.'
         ) from error

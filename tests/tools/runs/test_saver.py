@@ -91,6 +91,7 @@ def test_values_of_every_type(tmp_path):
         'deep/er/0-kernel:x': np.zeros((0, 3), 'f'),
     }
     before = {name: tf.Variable(value) for name, value in values.items()}
+    before['bfloat16'] = tf.Variable(tf.constant([0.1], tf.bfloat16))
     after = {name: tf.Variable(tf.zeros_like(v)) for name, v in before.items()}
     Saver(tmp_path, before).save(1)
     assert Saver(tmp_path, after).restore() == 1

@@ -35,6 +35,21 @@ def test_tensors_are_read_as_they_were_written(tmp_path):
     assert list(tensors.read(path, ['step'])) == ['step']
 
 
+@pytest.mark.parametrize('dtype', tensors.DTYPES.values())
+def test_every_type_is_kept(tmp_path, dtype):
+    value = tf.cast([0, 1, 1], dtype)
+    tensors.write(tmp_path / 'x', {'value': value})
+    assert tensors.specs(tmp_path / 'x') == {'value': (dtype, [3])}
+    read = tensors.read(tmp_path / 'x', ['value'])['value']
+    assert read.tobytes() == value.numpy().tobytes()
+
+
+def test_other_types_are_refused(tmp_path):
+    with pytest.raises(errors.UserError, match='type of text must be one of'):
+        tensors.write(tmp_path / 'x', {'text': tf.constant('a')})
+    assert not [*tmp_path.iterdir()]
+
+
 def read(path):
     found = tensors.specs(path)
     if sum(np.prod(spec.shape, dtype=float) for spec in found.values()) > 1000:
