@@ -414,7 +414,7 @@ def _tell_ends(
 
 
 def _common_title(groups: Sequence[Group]) -> str:
-    """What all have in common."""
+    """Return the environment or setting that all groups share."""
     configs = {run.config for each in groups for run in each.runs}
     if len(groups) == 1 and len(groups[0].runs) == 1:
         return groups[0].runs[0].name

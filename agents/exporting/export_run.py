@@ -24,7 +24,7 @@ SUFFIXES = {
 
 
 class Exported(NamedTuple):
-    """What was written.
+    """An exported policy.
 
     Attributes:
         paths: The file or directory, and what was put beside it.
@@ -127,7 +127,7 @@ def _find_format(path: pathlib.Path, format: str | None) -> str:
 
 
 def _about(logdir: pathlib.Path, checkpoint: int | None) -> dict[str, Any]:
-    """What there is to tell of where a policy is from."""
+    """Describe the run and versions that a policy is from."""
     from agents.tools.graph.backend import tf
 
     env = str(store.load_config(logdir)['env'])

@@ -52,7 +52,7 @@ class Evaluation:
 
     @property
     def episodes(self) -> int:
-        """How many episodes were played."""
+        """Number of episodes."""
         return len(self.scores)
 
     @property
@@ -67,7 +67,7 @@ class Evaluation:
 
     @property
     def standard_error(self) -> float:
-        """That of the mean, NaN for a single episode."""
+        """Standard error of the mean, NaN for a single episode."""
         if self.episodes < 2:
             return math.nan
         return self.std / math.sqrt(self.episodes - 1)
@@ -103,7 +103,7 @@ class Evaluation:
         return float(np.mean(self.lengths))
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it by name, as the JSON has it."""
+        """Return all numbers by name, as in the JSON."""
         names = (
             'episodes', 'mean', 'std', 'standard_error', 'interval', 'min',
             'median', 'max', 'mean_length',

@@ -36,7 +36,7 @@ MOST_ROWS = 20
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """What came of a sweep; as a text, a table of it.
+    """Results of a sweep; its text is a table.
 
     Attributes:
         directory: Its directory, with a directory for the run of each trial.
@@ -278,7 +278,7 @@ class _Work:
                 self._save()
 
     def _results(self, begun: Sequence[Trial]) -> list[search.Result]:
-        """What a search knows of the points from before."""
+        """Return the results of earlier points, for a search."""
         results: list[search.Result] = []
         if not self._plan.search:
             return results
@@ -329,7 +329,7 @@ class _Work:
         return True
 
     def _final(self) -> set[str]:
-        """What is not tried again; a search goes elsewhere after a failure."""
+        """Return the states of trials that are not tried again."""
         final = {trials.FINISHED, trials.PRUNED}
         return final | {trials.FAILED} if self._plan.search else final
 
@@ -384,7 +384,7 @@ class _Work:
 
     @property
     def _count(self) -> int:
-        """How many trials there are going to be."""
+        """Return the number of trials of the whole sweep."""
         points = self._plan.points
         if isinstance(self._points, search.Grid):
             points = len(self._points)
@@ -425,7 +425,7 @@ class _Work:
         return mean if math.isfinite(mean) else None
 
     def _state(self, members: Sequence[Trial]) -> str:
-        """What has become of a point; `begun` if not all have ended."""
+        """Return the state of a point; `begun` if not all trials ended."""
         states = {each.state for each in members}
         if states & {trials.WAITING, trials.RUNNING}:
             return 'begun'

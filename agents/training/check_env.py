@@ -45,7 +45,7 @@ REMEDIES = {
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """What was found; as a text, what the command prints.
+    """Result of a check; its text is the output of the command.
 
     Attributes:
         config: Settings that the environment was made by.
@@ -61,7 +61,7 @@ class Check:
 
     @property
     def breaches(self) -> list[Breach]:
-        """What is wrong."""
+        """Breaches of the contract of Gymnasium."""
         return self.report.breaches
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ def check_config(
     progress: Callable[[int], None] = lambda step: None,
     seconds: float = SECONDS,
 ) -> Check:
-    """The same for the environment of a configuration.
+    """Check the environment of a config, as `check` does.
 
     Args:
         config: Settings.
@@ -249,14 +249,14 @@ def _describe_steps(found: Check) -> str:
 
 
 def _list_breaches(report: Report) -> Iterator[tuple[str, str | list[str]]]:
-    """What is wrong, first what would end a training."""
+    """List breaches, first those that would end a training."""
     for breach in sorted(report.breaches, key=lambda each: not each.ends):
         yield 'error' if breach.ends else 'wrong', _describe_breach(breach)
         yield '', [f'  {frame}' for frame in breach.frames]
 
 
 def _list_leaves(report: Report, config: AttrDict) -> list[str]:
-    """What was seen of each leaf of the observations, as a table."""
+    """List ranges of the leaves of observations, as a table."""
     space = report.observation_space
     assert space is not None
     rows: list[tuple[str, ...]] = [
@@ -310,7 +310,7 @@ def _bounds(space: gym.Space) -> str:
 
 
 def _remark(name: str, space: gym.Space, seen: Range, config: AttrDict) -> str:
-    """What is odd about a leaf of the observations."""
+    """Remark on a leaf of the observations that may harm training."""
     if name == choices.KEY:
         return ''
     if not seen.count:
@@ -327,7 +327,7 @@ def _remark(name: str, space: gym.Space, seen: Range, config: AttrDict) -> str:
 
 
 def _is_large(seen: Range) -> bool:
-    """Whether numbers had better be normalized."""
+    """Return whether numbers should be normalized."""
     return max(abs(seen.mean), seen.deviation) > LARGE
 
 
@@ -442,7 +442,7 @@ def _place(breach: Breach) -> str:
 
 
 def _list_network(report: Report, config: AttrDict) -> list[str]:
-    """What a policy makes of the observations and of the actions."""
+    """Describe the networks for the observations and actions."""
     observ_space, action_space = report.observation_space, report.action_space
     assert observ_space is not None and action_space is not None
     both = observ_space, action_space

@@ -132,7 +132,7 @@ def define_simulation_graph(
 
 
 def _stacks_frames(batch_env: Any, config: AttrDict) -> bool:
-    """Whether observations are stacks of frames that are to be kept once.
+    """Return whether observations stack frames that are to be kept once.
 
     The environment says so, as Gymnasium's FrameStackObservation does.
     """

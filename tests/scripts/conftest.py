@@ -49,13 +49,6 @@ def step_by_step():
         tf.config.run_functions_eagerly(before)
 
 
-@pytest.fixture
-def eagerly():
-    """Runs what would be compiled step by step, which saves compiling it."""
-    with step_by_step():
-        yield
-
-
 @pytest.fixture(scope='session')
 def train_once(once):
     """A function that trains eagerly, once in all processes of the suite.

@@ -88,10 +88,13 @@ class GAIL(Wrapper):
         cloner = self._cloner and self._cloner.optimizer
         return {
             **self.algorithm.saved(),
-            'discriminator': self.discriminator,
-            'cloner': {'optimizer': cloner},
-            'updates': self._updates,
-            'episodes': {'ends': self._ends, 'steps': self._steps},
+            # Together, as the algorithm may have the same names.
+            'gail': {
+                'discriminator': self.discriminator,
+                'cloner': {'optimizer': cloner},
+                'updates': self._updates,
+                'episodes': {'ends': self._ends, 'steps': self._steps},
+            },
         }
 
     @around_networks

@@ -123,7 +123,10 @@ def verify(path: pathlib.Path) -> None:
             raise ValueError('there is no such directory')
         expected = _read_manifest(path)['files']
         if set(expected) != {TENSORS}:
-            raise ValueError(f'{MANIFEST} lists other files')
+            raise ValueError(
+                f'{MANIFEST} lists other files than {TENSORS}, as those of '
+                'earlier versions do'
+            )
         if _summary(path / TENSORS) != expected[TENSORS]:
             raise ValueError(f'{TENSORS} has changed')
     except (errors.UserError, ValueError, LookupError, TypeError) as error:
