@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = pathlib.Path(__file__).with_name('learn_together.py')
 
-# Of those that average, `test_ranks.py` has others in threads.
+# `test_ranks.py` has those that average in threads, for the default tier.
 OTHERS = [
     'gail/average',
     *[f'{x}/gather' for x in ('ppo', 'reinforce', 'trpo', 'acktr', 'gail')],
@@ -28,12 +28,12 @@ def learn(run_ranks, tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('size', 'names'),
     [
-        (2, ['ppo/average']),
-        pytest.param(2, OTHERS, marks=pytest.mark.slow),
-        pytest.param(4, ['ppo/gather'], marks=pytest.mark.slow),
+        (2, ['ppo/average', *OTHERS]),
+        (4, ['ppo/gather']),
     ],
 )
 def test_ranks_learn_what_one_does(learn, size, names):

@@ -156,11 +156,9 @@ def config(env=stacked, **changes):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('eagerly')
-@pytest.mark.parametrize(
-    'env',
-    [stacked, pytest.param(stacked_vector, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize('env', [stacked, stacked_vector])
 def test_learning_is_the_same_to_the_last_bit(tmp_path, env):
     found = []
     for once in (False, True):

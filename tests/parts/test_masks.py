@@ -189,7 +189,7 @@ def config(choices, **changes):
         pytest.param(3, {}, id='one', marks=pytest.mark.slow),
         pytest.param(
             [2, 3],
-            {'surrogate': 'penalty', 'entropy_bonus': 0.01},
+            {'surrogate': 'penalty', 'steps': 128, 'eval_every': 64},
             id='several',
         ),
         pytest.param(
@@ -200,7 +200,9 @@ def config(choices, **changes):
         ),
     ],
 )
-def test_training_never_does_what_is_forbidden(choices, changes, tmp_path):
+def test_training_never_does_what_is_forbidden(
+    choices, changes, tmp_path, eagerly
+):
     settings = config(choices, **changes)
     scores = [*agents.train(settings, tmp_path, env_processes=False)]
     assert [score.report.phase for score in scores] == ['train', 'eval'] * 2

@@ -36,18 +36,20 @@ def test_where_it_is_quicker(count, workers, seconds, here):
     assert batches.is_quicker_here(count, workers, seconds) == here
 
 
-class Paced(gym.Wrapper):
-    """Takes some time to step."""
+def paced(seconds):
+    """Return a constructor of an environment that takes some time to step.
 
-    def __init__(self, seconds):
-        super().__init__(gym.make('CartPole-v1'))
-        self._seconds = seconds
+    It is sent by value, so that workers need not import this module.
+    """
 
-    def step(self, action):
-        until = time.perf_counter() + self._seconds
-        while time.perf_counter() < until:
-            pass
-        return self.env.step(action)
+    class Paced(gym.Wrapper):
+        def step(self, action):
+            until = time.perf_counter() + seconds
+            while time.perf_counter() < until:
+                pass
+            return self.env.step(action)
+
+    return lambda: Paced(gym.make('CartPole-v1'))
 
 
 @pytest.fixture
@@ -77,11 +79,11 @@ def members(batch):
     'env_processes, settings, kind',
     [
         (None, {}, EnvSlice),
-        (None, {'env': functools.partial(Paced, 1e-3)}, ExternalProcess),
+        (None, {'env': paced(1e-3)}, ExternalProcess),
         (None, {'num_workers': 1}, ExternalProcess),
         (None, {'worker_restarts': 1}, ExternalProcess),
         (True, {}, ExternalProcess),
-        (False, {'env': functools.partial(Paced, 1e-3)}, EnvSlice),
+        (False, {'env': paced(1e-3)}, EnvSlice),
     ],
 )
 def test_where_they_step(start, nothing_left, env_processes, settings, kind):
@@ -145,7 +147,7 @@ def test_what_cannot_be_measured_stays_in_workers(constructor):
 
 
 def test_measurement_disturbs_no_environment():
-    envs = EnvSlice([functools.partial(Paced, 1e-3)] * 2)
+    envs = EnvSlice([paced(1e-3)] * 2)
     assert 1e-3 <= envs.measure() < math.inf
     for env in envs.envs:
         assert env.unwrapped.state is None

@@ -127,6 +127,7 @@ def test_other_algorithms_begin_with_what_they_have_as_well(
     assert told[-1] == f' {lacking}optimizer, schedule and step begin anew'
 
 
+@pytest.mark.slow
 def test_what_it_began_from_is_written_down_and_not_needed_again(
     source, tiny, tmp_path, eagerly, checkpoint
 ):

@@ -73,6 +73,7 @@ def test_numbers_become_columns_and_curves(tiny, tmp_path):
     assert rows(tmp_path)[:4] == table
 
 
+@pytest.mark.slow
 def test_false_ends_a_training_that_can_be_gone_on_with(tiny, tmp_path):
     console, told = listener()
 

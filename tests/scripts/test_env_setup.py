@@ -569,7 +569,10 @@ def test_camera_follows_the_body(start):
     assert body(30.0) == pytest.approx(body(0.0), rel=0.2)
 
 
-@pytest.mark.parametrize('name', ['Reacher-v5', 'InvertedPendulum-v5'])
+@pytest.mark.parametrize(
+    'name',
+    ['Reacher-v5', pytest.param('InvertedPendulum-v5', marks=pytest.mark.slow)],
+)
 def test_body_that_stays_has_the_camera_of_gymnasium(start, name):
     def theirs(render_mode):
         return gym.make(name, render_mode=render_mode)

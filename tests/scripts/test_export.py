@@ -86,6 +86,7 @@ def test_compared_on_episodes(run, config, tmp_path):
     assert {*tmp_path.iterdir()} == {*found.paths}
 
 
+@pytest.mark.slow
 def test_what_differs_is_not_written(run, tmp_path, monkeypatch):
     monkeypatch.setitem(run_policy.ACTIVATIONS, 'tanh', np.cos)
     path = tmp_path / 'policy.npz'

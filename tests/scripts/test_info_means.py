@@ -91,6 +91,7 @@ def test_means_are_reported(run):
     )
 
 
+@pytest.mark.slow
 def test_names_may_be_added_when_a_run_is_resumed(run):
     metrics, rows, told = run([])
     assert not any('info' in name for part in metrics for name in part)

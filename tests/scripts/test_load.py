@@ -90,6 +90,7 @@ def test_batch_is_like_single_observations(debug_run):
     assert batch(OBSERVS).dtype == single.action_space.dtype
 
 
+@pytest.mark.slow
 def test_text_is_left_out(tiny, tmp_path, eagerly):
     config = tiny(env=Told, steps=10, eval_every=10)
     agents.train(config, tmp_path, env_processes=False).run()
@@ -360,6 +361,7 @@ def test_environment_of_the_user_is_not_needed(run):
     agents.load(run)(OBSERVS[0])
 
 
+@pytest.mark.slow
 def test_run_without_limits_is_loaded(tiny, tmp_path, eagerly):
     config = tiny(
         steps=20,

@@ -88,6 +88,7 @@ def left():
     return {name: names.count(name) for name in OBJECTS[:8]}
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_training_that_is_dropped(tiny, eagerly):
     before, descriptors = left(), len(os.listdir('/proc/self/fd'))
     for env in ('CartPole-v1', 'native:CartPole-v1'):

@@ -18,6 +18,8 @@ from agents.training.session import train
 
 STEPS = 256
 
+SLOW = pytest.mark.slow
+
 
 def config(**changes):
     small = {
@@ -60,6 +62,7 @@ def whole(once):
     return last_checkpoint(once('whole', fill))
 
 
+@pytest.mark.slow
 def test_half_a_run_and_the_other_half_are_the_whole(whole, tmp_path):
     scores = train(config(), tmp_path)
     for _ in itertools.islice(scores, 4):
@@ -96,19 +99,24 @@ def write_demonstrations(file):
     return str(file)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('algorithm', ['trpo', 'acktr', 'gail'])
+@pytest.mark.parametrize(
+    'algorithm',
+    ['ppo', *[pytest.param(x, marks=SLOW) for x in ('trpo', 'acktr', 'gail')]],
+)
 @pytest.mark.usefixtures('eagerly')
-def test_halves_of_other_algorithms_are_the_whole(algorithm, tmp_path):
+def test_halves_of_every_algorithm_are_the_whole(algorithm, tmp_path):
     def run(name, steps):
         small = dict(config())
         for key in ('algorithm', 'batch_size', 'update_epochs'):
             del small[key]
         shared = {k: v for k, v in small.items() if k in find_defaults(None)}
         shared.update(steps=steps, learning_rate_schedule='constant')
-        shared.update(value_batch_size=16, value_epochs=1, max_length=10)
-        shared.update(policy_layers=[8], value_layers=[8])
-        if algorithm != 'acktr':
+        shared.update(policy_layers=[8], value_layers=[8], max_length=10)
+        if algorithm == 'ppo':
+            shared.update(batch_size=16, update_epochs=1)
+        else:
+            shared.update(value_batch_size=16, value_epochs=1)
+        if algorithm in ('trpo', 'gail'):
             shared.update(conjugate_steps=2)
         if algorithm == 'gail':
             file = write_demonstrations(tmp_path / 'demos.npz')

@@ -59,9 +59,12 @@ def buggy():
     return configs.pendulum().copy(network=broken)
 
 def eager():
+    # The same program in the end, without the seconds of compiling it.
     import tensorflow
     tensorflow.config.run_functions_eagerly(True)
-    return configs.debug().copy(update_epochs=1)
+    return configs.debug().copy(
+        update_epochs=1, steps=150_000, eval_every=200, distribute='gather'
+    )
 """
 
 
@@ -83,10 +86,10 @@ def ranks_of(program):
     return sorted(found, key=lambda each: each.pid)
 
 
-def await_checkpoint(program, directory):
-    """Wait until there is one, and some steps after."""
+def await_checkpoint(program, directory, after=0):
+    """Wait until there is one of a later step, and some steps more."""
     deadline = time.monotonic() + 300
-    while not storage.last_checkpoint(directory):
+    while (storage.last_checkpoint(directory) or 0) <= after:
         assert program.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -137,6 +140,7 @@ def copied(whole, home):
     return shutil.copytree(directory, home / 'logdir' / directory.name)
 
 
+@pytest.mark.slow
 def test_first_rank_alone_prints_and_writes(whole):
     (code, output, problems), directory = whole
     assert (code, problems) == (0, '')
@@ -154,6 +158,7 @@ def test_first_rank_alone_prints_and_writes(whole):
     assert evaluations[-1].score > 100
 
 
+@pytest.mark.slow
 def test_rank_that_is_killed_ends_all_and_nothing_is_lost(
     whole, start, checkpoint
 ):
@@ -207,19 +212,27 @@ def test_rank_that_is_stopped_is_waited_for_in_vain(start, number):
     assert problems.count('error') == 1
 
 
-def test_signal_saves_once(start):
-    program, directory = start(
-        'signal',
-        config='mine.py:eager',
-        eval_every=200,
-        eval_episodes=2,
-        distribute='gather',
-    )
-    await_checkpoint(program, directory)
+def test_rank_that_is_killed_and_signal(home, start_python):
+    def start():
+        command = words('mine.py:eager', 2, 'run', {})
+        before = storage.last_checkpoint(directory) or 0
+        program = start_python(*command, cwd=home)
+        await_checkpoint(program, directory, before)
+        return program
+
+    directory = home / 'logdir' / 'run-eager'
+    program = start()
+    ranks_of(program)[1].kill()
+    code, _, problems = program.finish(timeout=300)
+    assert code == 137
+    assert 'A rank was killed: Killed (signal 9).' in problems
+    assert 'Traceback' not in problems
     before = storage.last_checkpoint(directory)
+    program = start()
     program.send_signal(signal.SIGINT)
     code, output, problems = program.finish(timeout=300)
     assert (code, problems) == (130, '')
+    assert f'resumed at step {before:,}' in output
     assert output.count('saving') == 1
     assert output.count('is saved') == 1
     assert storage.last_checkpoint(directory) >= before
@@ -300,16 +313,17 @@ def test_rank_that_fails_runs_no_exit_handlers(run_python):
     assert (ended.code, ended.problems) == (3, 'error: It failed.\n')
 
 
-def test_different_checkpoints_are_refused(copied, home, run_python):
-    other = home / 'other'
-    checkpoints = other / copied.name / 'checkpoints' / '000000999999'
+def test_different_checkpoints_are_refused(tmp_path, run_python, debug_run):
+    run = shutil.copytree(debug_run.directory, tmp_path / 'one' / 'now-debug')
+    other = tmp_path / 'other'
+    checkpoints = other / run.name / 'checkpoints' / '000000999999'
     checkpoints.mkdir(parents=True)
     (checkpoints / 'manifest.json').write_text('{}')
-    command = ['-m', 'agents.scripts.train', '--config=cartpole_native']
-    command += ['--timestamp=whole', '--logdir']
+    command = ['-m', 'agents.scripts.train', '--config=debug']
+    command += ['--timestamp=now', '--logdir']
     one = [pathlib.Path(sys.executable).with_name('mpiexec'), '-n', '1']
     beside = [':', '-n', '1', sys.executable, *command, other]
-    ended = run_python(*command, copied.parent, *beside, before=one, cwd=home)
+    ended = run_python(*command, run.parent, *beside, before=one, cwd=tmp_path)
     assert ended.code == 1
     assert 'Rank 1 finds the checkpoint 999999' in ended.problems
     assert ended.problems.count('error') == 1

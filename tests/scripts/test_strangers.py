@@ -380,6 +380,7 @@ def debug():
 """
 
 
+@pytest.mark.slow
 def test_environment_that_changes_the_directory_changes_no_path(
     tmp_path, monkeypatch, capsys, eagerly
 ):

@@ -510,6 +510,7 @@ def test_second_run_in_a_directory_is_refused(mistake, home):
     assert f'Another process is training in {directory}' in problems
 
 
+@pytest.mark.slow
 def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     small = tiny(update_epochs=2)
     changed = [f'--set={key}={value}' for key, value in small.items()

@@ -152,6 +152,7 @@ def test_no_tag_is_used_by_two_kinds(tiny_run):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('eagerly')
 def test_there_are_rows_between_evaluations(tiny, tmp_path):
     train(tiny(log_every=None), tmp_path, env_processes=False).run()
@@ -162,6 +163,7 @@ def test_there_are_rows_between_evaluations(tiny, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr('agents.training.session.REPORTING_SHARE', 1.0)
     for _ in train(tiny(), tmp_path, env_processes=False):
@@ -238,6 +240,7 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
     assert checkpoint(tmp_path)['algo/collector/rollouts'] == 4
 
 
+@pytest.mark.slow
 def test_curves_go_on_without_going_back(tiny, tmp_path):
     scores = train(tiny(steps=80), tmp_path, env_processes=False)
     for _ in itertools.islice(scores, 3):
@@ -405,6 +408,7 @@ def test_second_run_in_a_directory_is_refused(tiny, tmp_path):
     assert len(list(scores)) == 3
 
 
+@pytest.mark.slow
 def test_how_often_evaluation_runs_changes_no_weight(
     tiny, tmp_path, checkpoint
 ):
@@ -421,6 +425,7 @@ def test_how_often_evaluation_runs_changes_no_weight(
         np.testing.assert_array_equal(first[name], second[name], name)
 
 
+@pytest.mark.slow
 def test_workers_change_no_weight(tiny, tmp_path, checkpoint):
     for processes in (False, True):
         for _ in train(tiny(), tmp_path / str(processes), processes):
@@ -441,6 +446,7 @@ def test_cancelled_run_is_saved(nothing_left, tiny, tmp_path):
     assert storage.last_checkpoint(tmp_path) == 20
 
 
+@pytest.mark.slow
 def test_cancelled_native_run_is_saved(tiny, tmp_path):
     signals = interrupts.Interrupts()
     config = tiny(env='native:CartPole-v1')
@@ -617,6 +623,7 @@ def test_training_that_nobody_iterates_over_warns(tiny, tmp_path):
     assert not (tmp_path / 'run').exists()
 
 
+@pytest.mark.slow
 def test_training_is_run_to_its_end(tiny, tmp_path):
     training = train(tiny(), tmp_path / 'run', env_processes=False)
     name = f'Training in {str(tmp_path / "run")!r}'
@@ -688,6 +695,7 @@ def test_status_is_told(tiny, tmp_path):
     assert len(told) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('eagerly')
 def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(
     tiny, monkeypatch

@@ -50,7 +50,7 @@ class Faulty(NativeEnv):
 
 def config(tiny, kind, value, **changes):
     kwargs = {'kind': kind, 'value': value}
-    settings = {'env': Faulty, 'env_kwargs': kwargs, 'max_length': 100}
+    settings = {'env': Faulty, 'env_kwargs': kwargs, 'max_length': 30}
     return tiny(**settings, steps=200, eval_every=10, **changes)
 
 
@@ -65,10 +65,19 @@ def config(tiny, kind, value, **changes):
     ],
 )
 def test_what_is_no_number_ends_the_run_and_is_not_learnt_from(
-    tiny, tmp_path, checkpoint, monkeypatch, kind, value, text, one_program
+    request,
+    tiny,
+    tmp_path,
+    checkpoint,
+    monkeypatch,
+    kind,
+    value,
+    text,
+    one_program,
 ):
     monkeypatch.setattr('agents.training.session.REPORTING_SHARE', 1.0)
     if not one_program:
+        request.getfixturevalue('eagerly')
         monkeypatch.setattr('agents.training.plan.ONE_PROGRAM_STEPS', 0)
     told = f'Environment 1 returned the {kind} .*{text}'
     bad = config(tiny, kind, value)
@@ -89,7 +98,7 @@ def test_what_is_no_number_ends_the_run_and_is_not_learnt_from(
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
-def test_policy_that_is_no_number_reaches_no_environment(tiny):
+def test_policy_that_is_no_number_reaches_no_environment(tiny, eagerly):
     def network(observ_space, action_space, config):
         broken = keras.layers.Lambda(lambda x: x * math.nan)
         policy = keras.Sequential([keras.layers.Dense(2), broken])

@@ -53,6 +53,7 @@ def test_settings_by_default(run):
     assert found['second'] == 'CPU:1'
 
 
+@pytest.mark.slow
 def test_settings_of_the_user_are_kept(run):
     settings = {
         'TF_NUM_INTEROP_THREADS': '3',
@@ -73,10 +74,8 @@ def test_flags_are_added_to_those_of_the_user(monkeypatch):
     assert os.environ['SOME_FLAGS'] == '--mine=1 --both=2 --other=4'
 
 
-@pytest.mark.parametrize(
-    'before',
-    ['', pytest.param('import IPython.more', marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('before', ['', 'import IPython.more'])
 def test_packages_that_it_has_no_use_for_are_left_out(run, tmp_path, before):
     """But for those that have been imported already."""
     for name in ('matplotlib', 'jax', 'IPython'):
@@ -94,6 +93,7 @@ import matplotlib
     assert result.output == f'{["IPython"] if before else []}\n'
 
 
+@pytest.mark.slow
 def test_garbage_is_collected_once_at_the_end(run):
     program = """
 import atexit, gc

@@ -281,6 +281,7 @@ def test_other_versions_are_refused(monkeypatch, major, minor, size, told):
     assert reason is None if told is None else told in reason
 
 
+@pytest.mark.slow
 def test_cache_of_programs_hits_at_the_next_start(tmp_path, run_python):
     program = """
     import numpy as np
