@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from typing import NamedTuple
 
@@ -19,6 +20,12 @@ from agents.tools import cpu
 
 # Before anything imports MuJoCo.
 os.environ.setdefault('MUJOCO_GL', 'egl')
+
+# Keys and compiled programs stay out of the home of the user.
+if 'PYTEST_XDIST_WORKER' not in os.environ:
+    home = tempfile.TemporaryDirectory(prefix='agents-tests-')
+    for name in ('AGENTS_CACHE', 'KERAS_HOME', 'XDG_STATE_HOME'):
+        os.environ[name] = os.path.join(home.name, name.lower())
 
 # Who is started in the background or by nohup ignores these, and so would the
 # commands that tests send them to.
@@ -48,12 +55,6 @@ def common_directory(tmp_path_factory, worker_id):
     """The temporary directory of all processes of the suite."""
     place = tmp_path_factory.getbasetemp()
     return place if worker_id == 'master' else place.parent
-
-
-@pytest.fixture(scope='session', autouse=True)
-def own_state(common_directory):
-    """Keeps the key for signatures out of the directory of the user."""
-    os.environ['XDG_STATE_HOME'] = str(common_directory / 'state')
 
 
 @pytest.fixture

@@ -136,6 +136,7 @@ def test_other_answers_are_refused(answer, message):
     assert message in str(called.failure)
 
 
+@pytest.mark.slow
 def test_callbacks_of_a_run_are_those_of_who_goes_on(tiny, tmp_path):
     file = tmp_path / 'mine.py'
     file.write_text('def five(report):\n    return {"five": 5}\n')

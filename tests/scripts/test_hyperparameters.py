@@ -76,6 +76,7 @@ def tensorboard(tmp_path):
     return ask
 
 
+@pytest.mark.slow
 def test_runs_are_compared_by_their_scores(
     tiny, tmp_path, eagerly, tensorboard
 ):

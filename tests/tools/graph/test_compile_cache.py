@@ -17,18 +17,24 @@ ROOT_ONLY = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def apart(monkeypatch):
+    """Leaves the directory alone that TensorFlow uses in this process."""
+    monkeypatch.setattr(compile_cache, '_descriptor', None)
+    monkeypatch.setattr(compile_cache, '_substitute', None)
+    yield
+    if compile_cache._descriptor is not None:
+        os.close(compile_cache._descriptor)
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """The directory that is used, with one program."""
-    monkeypatch.setattr(compile_cache, '_descriptor', None)
-    monkeypatch.setattr(compile_cache, '_substitute', None)
     monkeypatch.setenv('AGENTS_CACHE', str(tmp_path / 'cache'))
     assert compile_cache.flags()
     (directory,) = (tmp_path / 'cache').iterdir()
     (directory / NAME.format(1)).touch()
-    yield directory
-    if compile_cache._descriptor is not None:
-        os.close(compile_cache._descriptor)
+    return directory
 
 
 def given_path():

@@ -294,10 +294,8 @@ def test_cancel_calls_off_a_step_that_sleeps(nothing_left, tmp_path):
     process = ExternalProcess(functools.partial(Recording, act=act))
     batch_env = InGraphBatchEnv(BatchEnv([process], timeout=20.0))
     batch_env.reset()
-    thread = threading.Thread(target=cancel_once_begun)
-    thread.start()
+    threading.Thread(target=cancel_once_begun, daemon=True).start()
     with pytest.raises(tf.errors.OpError):
         tf.function(batch_env.simulate)(tf.zeros((1, 2)))
-    thread.join()
     assert isinstance(batch_env.failure(), errors.Cancelled)
     batch_env.close()
