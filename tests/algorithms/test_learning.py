@@ -72,7 +72,8 @@ def test_native_games_are_learnt(name):
     assert score > 0.8
 
 
-@pytest.mark.parametrize('seed', [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize('seed', [0, 1])
 def test_first_command_of_the_readme_learns_with_every_seed(seed):
     """Chance is near -1200; five seeds have reached -161 in the mean."""
     config = configs.pendulum()

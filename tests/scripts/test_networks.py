@@ -72,7 +72,9 @@ def require_outputs_fit(observs, actions, recurrent):
     assert sequences.is_recurrent(made.value) == recurrent
 
 
-@pytest.mark.parametrize('recurrent', [False, True])
+@pytest.mark.parametrize(
+    'recurrent', [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_outputs_fit_the_actions(recurrent, subtests):
     # What reads observations knows of no actions, and the other way round.
     for name, observs in OBSERVS.items():

@@ -238,18 +238,13 @@ def test_rank_that_is_killed_and_signal(home, start_python):
     assert storage.last_checkpoint(directory) >= before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'config, message',
     [
         ('torn', 'Rank 1 has learning_rate=0.001, where the first has 0.0001'),
-        pytest.param(
-            'buggy', "KeyError: 'a bug in a network'", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            'breaking',
-            'Environment 8 raised an error in step',
-            marks=pytest.mark.slow,
-        ),
+        ('buggy', "KeyError: 'a bug in a network'"),
+        ('breaking', 'Environment 8 raised an error in step'),
     ],
 )
 def test_what_is_wrong_with_one_rank_ends_all(start, config, message):

@@ -533,6 +533,7 @@ def test_overrides_are_told_and_saved(home, capsys, eagerly, tiny):
     assert whole_checkpoints(directory) == [20, 40, 60]
 
 
+@pytest.mark.slow
 def test_run_has_a_name_that_resumes_it(home, capfd, eagerly, mistake, tiny):
     small = [f'--set={key}={tiny()[key]}' for key in CHANGED]
     arguments = ['--name=two/mine', '--noenv_processes']
