@@ -21,11 +21,11 @@ from agents.tools import cpu
 # Before anything imports MuJoCo.
 os.environ.setdefault('MUJOCO_GL', 'egl')
 
-# Keys and compiled programs stay out of the home of the user.
+# Keys, compiled programs and others stay out of the home of the user.
 if 'PYTEST_XDIST_WORKER' not in os.environ:
     home = tempfile.TemporaryDirectory(prefix='agents-tests-')
-    for name in ('AGENTS_CACHE', 'KERAS_HOME', 'XDG_STATE_HOME'):
-        os.environ[name] = os.path.join(home.name, name.lower())
+    for place in ('AGENTS_CACHE', 'IPYTHONDIR', 'KERAS_HOME', 'XDG_STATE_HOME'):
+        os.environ[place] = os.path.join(home.name, place.lower())
 
 # Who is started in the background or by nohup ignores these, and so would the
 # commands that tests send them to.

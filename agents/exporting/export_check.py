@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.config import overrides, store
 from agents.exporting import description
 from agents.policies import playing
 from agents.policies.load import LoadedPolicy
-from agents.terminal import interrupts
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.training import env_setup
@@ -59,7 +57,6 @@ def observe(
     logdir: pathlib.Path,
     config: AttrDict | None,
     changes: Sequence[str],
-    signals: interrupts.Interrupts | None,
     env: Any = None,
     trust: bool = False,
 ) -> tuple[list[Moment], str]:
@@ -73,20 +70,16 @@ def observe(
         logdir: Directory of its run.
         config: The configuration, where functions of it cannot be found again.
         changes: Texts `key=value` that replace settings.
-        signals: Where signals are heard, by default nowhere.
         env: Environment to play in instead of that of the run.
         trust: Whether to run code that the run names though it is not signed.
     """
     try:
-        config = store.restore_config(
-            config, logdir, changes, env=env, trusted=trust
+        run = playing.open_run(
+            logdir, loaded.checkpoint, config, changes, env, trust
         )
-        changed = overrides.apply(config, changes)
-        with playing.opened(
-            logdir, config, changed, 1, loaded.checkpoint, False, signals
-        ) as (batch_env, policy):
+        with run.start(1, env_processes=False) as (batch_env, policy):
             moments = [*_play(batch_env, policy)]
-        return moments, env_setup.name_of(config.env)
+        return moments, env_setup.name_of(run.config.env)
     except (errors.Cancelled, errors.MisfitError):
         raise
     except errors.UserError:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import agents
 from agents.config import plain_yaml, store
-from agents.terminal import interrupts
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
@@ -48,7 +47,6 @@ def export(
     config: AttrDict | None = None,
     check: bool = True,
     changes: Sequence[str] = (),
-    signals: interrupts.Interrupts | None = None,
     env: Any = None,
     trust: bool = False,
 ) -> Exported:
@@ -73,7 +71,6 @@ def export(
         check: Whether to compare it with what `agents.load` does.
         changes: Texts `key=value` that replace settings of the environment that
             it is compared in.
-        signals: Where signals are heard, by default nowhere.
         env: Environment to play in instead of that of the run: a name, or a
             class or function.
         trust: Whether to run code that the run names though this user has not
@@ -103,7 +100,7 @@ def export(
         )
         if check:
             moments, source = export_check.observe(
-                loaded, logdir, config, changes, signals, env, trust
+                loaded, logdir, config, changes, env, trust
             )
             exported = formats.read(new, kind, described)
             comparison = export_check.compare(loaded, exported, moments, source)

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from agents.analysis import estimates
-from agents.config import overrides, store
 from agents.policies import playing
-from agents.terminal import console, interrupts
+from agents.terminal import console
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.training import env_setup
@@ -174,7 +173,6 @@ def evaluate(
     seed: int | None = None,
     env_processes: bool | None = None,
     changes: Sequence[str] = (),
-    signals: interrupts.Interrupts | None = None,
     env: Any = None,
     trust: bool = False,
 ) -> Evaluation:
@@ -197,7 +195,6 @@ def evaluate(
         env_processes: Whether environments have processes of their own; by
             default where that is quicker.
         changes: Texts `key=value` that replace settings.
-        signals: Where signals are heard, by default nowhere.
         env: Environment to play in instead of that of the run: a name, or a
             class or function.
         trust: Whether to run code that the run names though this user has not
@@ -210,27 +207,17 @@ def evaluate(
     shown = tuple(changes)
     if seed is not None:
         changes = [*changes, f'seed={seed}']
-    config = store.restore_config(
-        config, logdir, changes, env=env, trusted=trust
-    )
-    changed = overrides.apply(config, changes)
-    native = env_setup.is_native(changed)
+    run = playing.open_run(logdir, checkpoint, config, changes, env, trust)
+    native = env_setup.is_native(run.env_config)
     most = playing.MOST_NATIVE_AGENTS if native else playing.MOST_AGENTS
-    with playing.opened(
-        logdir,
-        config,
-        changed,
-        min(num_episodes, most),
-        checkpoint,
-        env_processes,
-        signals,
-    ) as (batch_env, policy):
+    num_agents = min(num_episodes, most)
+    with run.start(num_agents, env_processes) as (batch_env, policy):
         scores, lengths = _play(batch_env, policy, num_episodes, deterministic)
     return Evaluation(
         str(given),
         policy.checkpoint,
-        env_setup.name_of(changed.env),
-        changed.seed,
+        env_setup.name_of(run.env_config.env),
+        run.env_config.seed,
         deterministic,
         shown,
         scores,

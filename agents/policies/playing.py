@@ -2,13 +2,14 @@
 
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import agents
 from agents import tools
+from agents.config import overrides, store
 from agents.terminal import interrupts
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -41,53 +42,91 @@ PLAYED = (
 )
 
 
-@contextlib.contextmanager
-def opened(
+class Run(NamedTuple):
+    """A run whose policy is played.
+
+    Attributes:
+        logdir: Directory of the run.
+        config: Settings that it was trained with.
+        env_config: Settings that environments are made by.
+        checkpoint: Training step of a checkpoint, or 'best'; None for the last.
+    """
+
+    logdir: pathlib.Path
+    config: AttrDict
+    env_config: AttrDict
+    checkpoint: int | str | None
+
+    @contextlib.contextmanager
+    def start(
+        self,
+        num_agents: int,
+        env_processes: bool | None = None,
+        render_mode: str | None = None,
+    ) -> Iterator[tuple[Any, Any]]:
+        """Start environments and load the policy, for so many agents.
+
+        Args:
+            num_agents: Number of environments.
+            env_processes: Whether environments have processes of their own,
+                None for where that is quicker.
+            render_mode: How environments render, if they are to be seen.
+        """
+        batch_env: Any
+        config = self.env_config
+        if env_setup.is_native(config) and not render_mode:
+            batch_env = simulation_graph.define_native_steps(config, num_agents)
+        else:
+            envs = _start(config, num_agents, env_processes, render_mode)
+            batch_env = tools.BatchEnv(envs, timeout=config.worker_timeout)
+        # Libraries may swallow the exception that a signal raises, not this.
+        interrupts.current().call(batch_env.cancel)
+        with contextlib.closing(batch_env):
+            storage.require_same_spaces(
+                batch_env,
+                self.logdir,
+                'choose the environment by --env or --config',
+            )
+            policy = agents.load(
+                self.logdir,
+                self.config,
+                self.checkpoint,
+                num_agents,
+                config.seed,
+            )
+            yield batch_env, policy
+
+
+def open_run(
     logdir: pathlib.Path,
-    config: AttrDict,
-    changed: AttrDict,
-    num_agents: int,
     checkpoint: int | str | None = None,
-    env_processes: bool | None = True,
-    signals: interrupts.Interrupts | None = None,
-    render_mode: str | None = None,
-) -> Iterator[tuple[Any, Any]]:
-    """The environments of a run and its policy, for as many agents.
+    config: AttrDict | None = None,
+    changes: Sequence[str] = (),
+    env: Any = None,
+    trust: bool = False,
+) -> Run:
+    """Read the settings of a run, and change those of its environment.
 
     Args:
         logdir: Directory of the run.
-        config: Its settings.
-        changed: The settings that environments are made by.
-        num_agents: How many environments.
         checkpoint: Training step of a checkpoint, or 'best'; by default the
             last.
-        env_processes: Whether environments have processes of their own, None
-            for where that is quicker.
-        signals: Where signals are heard, by default nowhere.
-        render_mode: What environments are asked for, if they are to be seen.
+        config: The configuration, where functions of it cannot be found again.
+        changes: Texts `key=value` that replace settings of the environment.
+        env: Environment to play in instead of that of the run.
+        trust: Whether to run code that the run names though it is not signed.
     """
-    batch_env: Any
+    config = store.restore_config(
+        config, logdir, changes, env=env, trusted=trust
+    )
+    changed = overrides.apply(config, changes)
     _require_played(config, changed)
     storage.require_checkpoint(logdir)
     if env_setup.is_native(changed):
         env_setup.require(changed)
     if env_setup.limit(changed) is None:
         changed = changed.copy(max_length=env_setup.ENDLESS)
-    if env_setup.is_native(changed) and not render_mode:
-        batch_env = simulation_graph.define_native_steps(changed, num_agents)
-    else:
-        envs = _start(changed, num_agents, env_processes, render_mode)
-        batch_env = tools.BatchEnv(envs, timeout=changed.worker_timeout)
-    # Libraries may swallow the exception that a signal raises, but not this.
-    (signals or interrupts.Interrupts()).call(batch_env.cancel)
-    with contextlib.closing(batch_env):
-        storage.require_same_spaces(
-            batch_env, logdir, 'choose the environment by --env or --config'
-        )
-        policy = agents.load(
-            logdir, config, checkpoint, num_agents, changed.seed
-        )
-        yield batch_env, policy
+    return Run(logdir, config, changed, checkpoint)
 
 
 def _start(

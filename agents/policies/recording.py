@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.config import overrides, store
 from agents.policies import playing
-from agents.terminal import interrupts
 from agents.tools import errors, nested
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import demonstrations, files
@@ -24,7 +22,6 @@ def record(
     deterministic: bool = True,
     env_processes: bool | None = None,
     changes: Sequence[str] = (),
-    signals: interrupts.Interrupts | None = None,
     env: Any = None,
     trust: bool = False,
 ) -> Demonstrations:
@@ -41,7 +38,6 @@ def record(
         env_processes: Whether environments have processes of their own, None
             for where that is quicker.
         changes: Texts `key=value` that replace settings.
-        signals: Where signals are heard, by default nowhere.
         env: Environment to play in instead of that of the run: a name, or a
             class or function.
         trust: Whether to run code that the run names though this user has not
@@ -54,20 +50,9 @@ def record(
     logdir, file = pathlib.Path(logdir).absolute(), files.place(outfile)
     most = playing.MOST_EPISODES
     errors.require_integer('num_episodes', num_episodes, 1, most)
-    config = store.restore_config(
-        config, logdir, changes, env=env, trusted=trust
-    )
-    changed = overrides.apply(config, changes)
+    run = playing.open_run(logdir, checkpoint, config, changes, env, trust)
     num_agents = min(num_episodes, playing.MOST_AGENTS)
-    with playing.opened(
-        logdir,
-        config,
-        changed,
-        num_agents,
-        checkpoint,
-        env_processes,
-        signals,
-    ) as (batch_env, policy):
+    with run.start(num_agents, env_processes) as (batch_env, policy):
         played = _collect(batch_env, policy, num_episodes, deterministic)
         spaces = batch_env.observation_space, batch_env.action_space
     demonstrations.write(file, played, *spaces)

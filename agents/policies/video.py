@@ -2,16 +2,15 @@
 
 import contextlib
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
 
 from agents.analysis import plotting
-from agents.config import overrides, store
 from agents.policies import playing
-from agents.terminal import console, interrupts
+from agents.terminal import interrupts
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
@@ -35,10 +34,9 @@ def visualize(
     config: AttrDict | None = None,
     env_processes: bool | None = None,
     changes: Sequence[str] = (),
-    signals: interrupts.Interrupts | None = None,
-    say: console.Console | None = None,
     env: Any = None,
     trust: bool = False,
+    written: Callable[[pathlib.Path, float | None], None] | None = None,
 ) -> list[pathlib.Path]:
     """Write videos of episodes of the most probable actions, and a plot.
 
@@ -53,12 +51,12 @@ def visualize(
         env_processes: Whether environments have processes of their own, None
             for where that is quicker.
         changes: Texts `key=value` that replace settings.
-        signals: Where signals are heard, by default nowhere.
-        say: Where to print the files, by default nowhere.
         env: Environment to play in instead of that of the run: a name, or a
             class or function.
         trust: Whether to run code that the run names though this user has not
             signed it on this machine.
+        written: Called with each file once it is written, and the score of the
+            episode that it shows, None for the plot.
 
     Returns:
         The files: the plot, then a video of each episode, whose name ends with
@@ -69,34 +67,23 @@ def visualize(
     logdir, outdir = pathlib.Path(logdir).absolute(), shown.absolute()
     errors.require_integer('num_agents', num_agents, 1, MOST_AGENTS)
     errors.require_positive('num_episodes', num_episodes)
-    signals = signals or interrupts.Interrupts()
-    say = say or console.silent()
-    config = store.restore_config(
-        config, logdir, changes, env=env, trusted=trust
-    )
-    changed = overrides.apply(config, changes)
+    run = playing.open_run(logdir, checkpoint, config, changes, env, trust)
     storage.require_checkpoint(logdir)
     with files.telling(outdir):
         outdir.mkdir(parents=True, exist_ok=True)
     files.clear_up(outdir)
     plotting.draw_run(logdir, outdir / CURVE)
-    made = [shown / CURVE]
-    say.print(f'{made[0]}')
-    with playing.opened(
-        logdir,
-        config,
-        changed,
-        num_agents,
-        checkpoint,
-        env_processes,
-        signals,
-        render_mode='rgb_array',
-    ) as (batch_env, policy):
-        for file, score in _play(
-            batch_env, policy, outdir, num_episodes, signals
-        ):
-            made.append(shown / file.name)
-            say.print(f'{made[-1]}  score {console.score(score)}')
+    made: list[pathlib.Path] = []
+
+    def add(name: str, score: float | None = None) -> None:
+        made.append(shown / name)
+        if written:
+            written(made[-1], score)
+
+    add(CURVE)
+    with run.start(num_agents, env_processes, 'rgb_array') as played:
+        for file, score in _play(*played, outdir, num_episodes):
+            add(file.name, score)
     return made
 
 
@@ -105,14 +92,11 @@ def _play(
     policy: Any,
     outdir: pathlib.Path,
     num_episodes: int,
-    signals: interrupts.Interrupts,
 ) -> Iterator[tuple[pathlib.Path, float]]:
     """Play episodes and write each to a file; yields it and the score."""
     videos: dict[int, Video] = {}
     try:
-        yield from _play_all(
-            batch_env, policy, outdir, num_episodes, videos, signals
-        )
+        yield from _play_all(batch_env, policy, outdir, num_episodes, videos)
     except (errors.Cancelled, KeyboardInterrupt):
         for video in videos.values():
             video.discard()
@@ -128,7 +112,6 @@ def _play_all(
     outdir: pathlib.Path,
     num_episodes: int,
     videos: dict[int, 'Video'],
-    signals: interrupts.Interrupts,
 ) -> Iterator[tuple[pathlib.Path, float]]:
     step = f'step{policy.checkpoint}'  # Of several checkpoints, all are kept.
     fps = batch_env.metadata.get('render_fps', DEFAULT_FPS)
@@ -144,7 +127,7 @@ def _play_all(
                 file = outdir / f'agent{agent}-episode{episode}-{step}.mp4'
                 videos[agent] = Video(file, fps)
             # The encoder would complain of half a frame.
-            with signals.during('', hold=True):
+            with interrupts.current().during('', hold=True):
                 videos[agent].add(frames[agent])
         observ, reward, terminated, truncated, _ = batch_env.step(
             policy.choose(observ)

@@ -41,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
     breaches: list[Breach] = []
 
-    def command(signals: interrupts.Interrupts) -> None:
+    def command() -> None:
         with console.on_terminal() as terminal:
-            signals.call_last(terminal.close)
+            interrupts.current().call_last(terminal.close)
 
             def progress(step: int) -> None:
                 share = step / given.steps

@@ -12,9 +12,8 @@ from agents.terminal import console
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.world import ALONE, World
-from agents.training import env_setup, experiments, run_directory
+from agents.training import env_setup, experiments, plan, run_directory
 from agents.training.experiments import Experiment
-from agents.training.session import require_valid
 
 
 def claim(
@@ -32,7 +31,7 @@ def claim(
         ranks: Those that train together.
     """
     directory, experiment, old, config = _choose(given, ranks)
-    require_valid(config, ranks.size)
+    plan.require_valid(config, ranks.size)
     if directory is None and ranks.is_first:
         name = experiment.name
         directory = stack.enter_context(run_directory.claimed(given.home, name))

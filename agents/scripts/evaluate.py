@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
 
-    def command(signals: interrupts.Interrupts) -> None:
+    def command() -> None:
         in_place = given.json == STDOUT
         file = files.place(given.json) if given.json and not in_place else None
         code = experiments.find_for_run(given.config, given.env, given.trust)
@@ -36,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed=given.seed,
             env_processes=given.env_processes,
             changes=given.set,
-            signals=signals,
             **code,
         )
         terminal = console.on_terminal()

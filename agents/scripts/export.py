@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
 
-    def command(signals: interrupts.Interrupts) -> None:
+    def command() -> None:
         code = experiments.find_for_run(given.config, given.env, given.trust)
         exported = export(
             given.logdir,
@@ -39,7 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.checkpoint,
             check=not given.nocheck,
             changes=given.set,
-            signals=signals,
             **code,
         )
         if not given.quiet:

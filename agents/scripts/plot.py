@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
 
-    def command(signals: interrupts.Interrupts) -> None:
+    def command() -> None:
         made = plot(
             given.runs,
             given.outfile,

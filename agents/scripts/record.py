@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
 
-    def command(signals: interrupts.Interrupts) -> None:
+    def command() -> None:
         code = experiments.find_for_run(given.config, given.env, given.trust)
         played = record(
             given.logdir,
@@ -37,7 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             deterministic=not given.sample,
             env_processes=given.env_processes,
             changes=given.set,
-            signals=signals,
             **code,
         )
         _tell(given.outfile, played, console.on_terminal(not given.quiet))

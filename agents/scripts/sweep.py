@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.steps is not None:
         changes.append(f'steps={given.steps}')
 
-    def command(signals: interrupts.Interrupts) -> None:
+    def command() -> None:
         with console.on_terminal(not given.quiet) as terminal:
             made = sweep(
                 given.config,

@@ -21,8 +21,9 @@ from agents.scripts import chosen_run, config_list, options
 from agents.terminal import console, interrupts, launcher
 from agents.tools import errors, world
 from agents.tools.world import World
-from agents.training import run_directory, storage
-from agents.training.session import require_valid, train
+from agents.training import plan, run_directory, storage
+from agents.training.reporter import Reporter
+from agents.training.session import Session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,17 +62,11 @@ def _train_as_asked(
             signals.call_last(terminal.close)
             unused = functools.partial(run_directory.remove_unused, directory)
             signals.call_last(unused)
-            scores = train(
-                config,
-                directory,
-                given.env_processes,
-                terminal,
-                signals,
-                console.process_start(),
+            reporter = Reporter(terminal, console.process_start())
+            session = Session(
+                config, directory, given.env_processes, reporter=reporter
             )
-            with contextlib.closing(scores):
-                for _ in scores:
-                    pass
+            session.run()
         except (Exception, KeyboardInterrupt) as error:
             name = directory and chosen_run.as_given(given, directory)
             if not signals.agreed:
@@ -208,7 +203,7 @@ def _start_ranks(
             f'for {given.nprocs}. Leave out one of both.'
         )
     # So that a mistake is told at once, and once.
-    require_valid(chosen_run.find_settings(given), given.nprocs)
+    plan.require_valid(chosen_run.find_settings(given), given.nprocs)
     as_given = sys.argv[1:] if arguments is None else arguments
     try:
         return launcher.run(given.nprocs, 'agents.scripts.train', as_given)

@@ -4,6 +4,7 @@ agents visualize --logdir logdir/ant
 """
 
 import argparse
+import pathlib
 import sys
 from collections.abc import Sequence
 
@@ -23,8 +24,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit code."""
     given = _parse(arguments)
 
-    def command(signals: interrupts.Interrupts) -> None:
+    def command() -> None:
         code = experiments.find_for_run(given.config, given.env, given.trust)
+        terminal = console.on_terminal(not given.quiet)
+
+        def written(file: pathlib.Path, score: float | None) -> None:
+            told = '' if score is None else f'  score {console.score(score)}'
+            terminal.print(f'{file}{told}')
+
         visualize(
             given.logdir,
             given.outdir,
@@ -33,8 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.checkpoint,
             env_processes=given.env_processes,
             changes=given.set,
-            signals=signals,
-            say=console.on_terminal(not given.quiet),
+            written=written,
             **code,
         )
 

@@ -14,7 +14,7 @@ from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
 from agents.training import experiments
-from agents.training.session import require_valid
+from agents.training.plan import require_valid
 
 FILE = 'sweep.yaml'
 

@@ -224,6 +224,11 @@ class Interrupts:
         return None
 
 
+def current() -> Interrupts:
+    """Return the innermost context; one that hears nothing if there is none."""
+    return _ACTIVE[-1] if _ACTIVE else Interrupts()
+
+
 def _leave_to_parent() -> None:
     """Let a forked process hear signals as if there were no context.
 
@@ -237,20 +242,20 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def run(
-    command: Callable[[Interrupts], None],
+    command: Callable[[], None],
     quiet: bool = False,
     mistake: int = 1,
 ) -> int:
     """Run a command; returns its exit code, with one line for a mistake.
 
     Args:
-        command: What to do, and where it hears of signals.
+        command: What to do; `current` returns where it hears of signals.
         quiet: Whether to print errors only.
         mistake: The exit code after one.
     """
     with Interrupts(quiet=quiet) as signals:
         try:
-            command(signals)
+            command()
         except (Exception, KeyboardInterrupt) as error:
             # What is interrupted may raise anything, such as a pipe's error.
             if signals.signal or isinstance(error, KeyboardInterrupt):

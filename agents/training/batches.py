@@ -13,7 +13,7 @@ from agents.tools.workers.external_process import ExternalProcess
 from agents.tools.workers.restarts import Restarts
 from agents.tools.world import ALONE, World
 from agents.training import env_setup, simulation_graph, vectors
-from agents.training.status import Status
+from agents.training.reporter import Reporter
 
 # What a step of a batch in workers takes beyond that of its environments, and
 # what one of an environment takes beyond itself, to be checked and recorded.
@@ -29,7 +29,7 @@ def start(
     config: AttrDict,
     env_processes: bool | None,
     session: int,
-    status: Status,
+    reporter: Reporter,
     restarts: Restarts,
     ranks: World = ALONE,
 ) -> list[Any]:
@@ -45,7 +45,7 @@ def start(
             quicker.
         session: The step at which this session begins. A resumed run goes
             through other episodes than it did at its start.
-        status: Where to tell what is going on.
+        reporter: Prints what is going on.
         restarts: How many workers may be started anew.
         ranks: Those that have environments of their own.
 
@@ -53,11 +53,11 @@ def start(
         The batches for training and for evaluation, in the graph.
     """
     if env_setup.is_native(config):
-        _import_tensorflow(status)
+        _import_tensorflow(reporter)
         return simulation_graph.define_native_batch_envs(config, ranks)
     if vectors.is_vector(config):
         return _start_vectors(
-            config, env_processes, session, status, restarts, ranks
+            config, env_processes, session, reporter, restarts, ranks
         )
     seed = config.seed, session
     with contextlib.ExitStack() as stack:
@@ -65,26 +65,26 @@ def start(
         members = _start_members(config, seed, processes, ranks.rank)
         for process in itertools.chain(*members):
             stack.callback(process.close)
-        _import_tensorflow(status)
+        _import_tensorflow(reporter)
         starting = functools.partial(_count_up, members)
         if env_processes is None and _may_leave_workers(config):
-            with status.busy('starting', starting):
+            with reporter.busy('starting', starting):
                 seconds = members[0][0].measure()
             if is_quicker_here(config.num_agents, len(members[0]), seconds):
-                status.say(
+                reporter.say(
                     'stepping',
                     f'in this process, as a step takes {1e6 * seconds:.1f} µs '
                     '(--env_processes for workers)',
                 )
                 # The stack closes the workers.
                 members = _start_members(config, seed, False, ranks.rank)
-                return _combine(members, config, restarts, status, ranks)
-        with status.busy('starting', starting):
-            batches = _combine(members, config, restarts, status, ranks)
+                return _combine(members, config, restarts, reporter, ranks)
+        with reporter.busy('starting', starting):
+            batches = _combine(members, config, restarts, reporter, ranks)
         stack.pop_all()
     if env_processes is not False:
         train, evaluation = map(len, members)
-        status.say(
+        reporter.say(
             'workers',
             f'{train} for training and {evaluation} for evaluation up',
         )
@@ -95,7 +95,7 @@ def _start_vectors(
     config: AttrDict,
     env_processes: bool | None,
     session: int,
-    status: Status,
+    reporter: Reporter,
     restarts: Restarts,
     ranks: World,
 ) -> list[Any]:
@@ -115,16 +115,16 @@ def _start_vectors(
             )
             members.append([found])
             stack.callback(found.close)
-        status.say('vector', vectors.describe(members[0][0]))
-        _import_tensorflow(status)
-        batches = _combine(members, config, restarts, status, ranks)
+        reporter.say('vector', vectors.describe(members[0][0]))
+        _import_tensorflow(reporter)
+        batches = _combine(members, config, restarts, reporter, ranks)
         stack.pop_all()
     return batches
 
 
-def _import_tensorflow(status: Status) -> None:
-    status.say('tensorflow', 'importing')
-    with status.busy('starting', lambda: 'importing tensorflow'):
+def _import_tensorflow(reporter: Reporter) -> None:
+    reporter.say('tensorflow', 'importing')
+    with reporter.busy('starting', lambda: 'importing tensorflow'):
         importlib.import_module('agents.tools.graph.backend')
 
 
@@ -149,13 +149,13 @@ def is_quicker_here(count: int, workers: int, seconds: float) -> bool:
     return count * seconds < WORTH_IT * there
 
 
-def _tell_if_slow(status: Status) -> None:
+def _tell_if_slow(reporter: Reporter) -> None:
     """Tell if a program has to be left at every step."""
     from agents.tools.graph import foreign
 
     reason = foreign.why_not()
     if reason is not None:
-        status.say(
+        reporter.say(
             'stepping',
             f'slowly, as compiled programs cannot call Python here: {reason}',
         )
@@ -204,7 +204,7 @@ def _combine(
     members: list[Any],
     config: AttrDict,
     restarts: Restarts,
-    status: Status,
+    reporter: Reporter,
     ranks: World,
 ) -> list[Any]:
     """Make a batch of each, or leave nothing."""
@@ -220,7 +220,7 @@ def _combine(
         simulation_graph.use_threads(
             config, batches[0].observation_space, ranks
         )
-        _tell_if_slow(status)
+        _tell_if_slow(reporter)
         made = [tools.InGraphBatchEnv(batch) for batch in batches]
         stack.pop_all()
     return made

@@ -1,5 +1,6 @@
 """A new run that begins from what another one has learnt."""
 
+import functools
 import os
 import pathlib
 import re
@@ -46,6 +47,30 @@ class Source(NamedTuple):
     step: int
     name: str
     parts: Sequence[str]
+
+
+def choose(
+    config: AttrDict,
+    logdir: pathlib.Path | None,
+    resumes: bool,
+    ranks: World,
+    say: Callable[[str, str], None],
+) -> tuple[AttrDict, Source | None]:
+    """Find what a run begins from, and write it down in its settings.
+
+    Args:
+        config: Settings of the run.
+        logdir: Directory of the run, if it has one.
+        resumes: Whether the run has a checkpoint of its own to go on from.
+        ranks: Processes that learn together; the first alone looks for files.
+        say: Told of checkpoints that are damaged and passed over.
+    """
+    if resumes:
+        return go_on(config, logdir) if logdir else config, None
+    if not ranks.is_first:
+        return config, None
+    source = find(config, functools.partial(say, 'begin'))
+    return config.copy(begin_from=source and source.name), source
 
 
 def find(config: AttrDict, say: Callable[[str], None]) -> Source | None:

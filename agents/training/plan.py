@@ -6,9 +6,11 @@ import os
 
 import gymnasium as gym
 
+from agents.config import checks
 from agents.parts import encodings
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
+from agents.training import env_setup, vectors
 
 # Steps of a call at most, so that it does not take long to be interrupted.
 CALL_STEPS = 32_768
@@ -48,6 +50,15 @@ class Plan:
     steps: int
     eval_every: int
     log_every: int
+
+
+def require_valid(config: AttrDict, ranks: int = 1) -> None:
+    """Refuse settings that no training can be started with."""
+    checks.require_settings(config, ranks)
+    if vectors.is_vector(config):
+        vectors.require(config)
+    else:
+        env_setup.require(config)
 
 
 def make(config: AttrDict, native: bool = False) -> Plan:

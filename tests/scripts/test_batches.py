@@ -8,13 +8,13 @@ import time
 import gymnasium as gym
 import pytest
 
-from agents.terminal import console, interrupts
+from agents.terminal import console
 from agents.tools.batch.env_slice import EnvSlice
 from agents.tools.graph import foreign
 from agents.tools.workers.external_process import ExternalProcess
 from agents.tools.workers.restarts import Restarts
-from agents.training import batches, plan
-from agents.training.status import Status
+from agents.training import batches
+from agents.training.reporter import Reporter
 
 MICRO = 1e-6
 
@@ -61,8 +61,8 @@ def start(tiny):
         config = tiny(**settings)
         stream = io.StringIO()
         says = console.Console(stream)
-        status = Status(says, interrupts.Interrupts(), plan.make(config))
-        found = batches.start(config, env_processes, 0, status, Restarts())
+        made = Reporter(says)
+        found = batches.start(config, env_processes, 0, made, Restarts())
         started.extend(found)
         return found, stream.getvalue()
 

@@ -12,7 +12,7 @@ from agents.scripts import configs
 from agents.scripts import train as train_command
 from agents.tools import errors
 from agents.training import beginning
-from agents.training.session import train
+from agents.training.session import Session, train
 from tests.scripts.test_training import listener
 
 NORMALIZER = 'policy/normalizer/observ'
@@ -46,8 +46,10 @@ class Begun(Exception):
 def begin(eagerly, monkeypatch):
     """A function that begins a run; returns its variables and what is told."""
 
-    def function(config, *args, **kwargs):
-        console, told = listener()
+    def function(config, logdir=None, begin_from=None):
+        if begin_from is not None:
+            config = config.copy(begin_from=str(begin_from))
+        reporter, told = listener()
         seen = {}
         take = beginning.take
 
@@ -59,8 +61,9 @@ def begin(eagerly, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(beginning, 'take', remember)
             with pytest.raises(Begun):
-                kwargs = {'env_processes': False, 'say': console, **kwargs}
-                train(config, *args, **kwargs).run()
+                Session(
+                    config, logdir, env_processes=False, reporter=reporter
+                ).run()
         return seen, told
 
     return function

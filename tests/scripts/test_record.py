@@ -8,7 +8,6 @@ import agents
 from agents.config import checks
 from agents.policies import recording, video
 from agents.scripts import configs, record
-from agents.terminal import console
 from agents.tools import errors
 
 
@@ -107,7 +106,7 @@ def test_actions_are_sampled_where_asked_for(native_run, tmp_path):
     assert np.abs(ways[0].action - ways[1].action).max() > 0.1
 
 
-def test_what_is_counted_is_recorded_and_filmed(tmp_path, capsys, eagerly):
+def test_what_is_counted_is_recorded_and_filmed(tmp_path, eagerly):
     config = small(configs.debug(), env=Count, batch_size=32, max_length=4)
     run = train(config, tmp_path / 'run')
     file = tmp_path / 'demos.npz'
@@ -121,9 +120,14 @@ def test_what_is_counted_is_recorded_and_filmed(tmp_path, capsys, eagerly):
         f'Demonstrations(2 episodes, 8 steps, scores {low:.6g} to {high:.6g})'
     )
     assert played.scores == [*np.add.reduceat(stored_rewards(file), [0, 4])]
-    terminal = console.on_terminal()
-    video.visualize(run, config=config, env_processes=False, say=terminal)
-    assert f'score {min(played.scores):.1f}' in capsys.readouterr().out
+    shown = []
+    video.visualize(
+        run,
+        config=config,
+        env_processes=False,
+        written=lambda file, score: shown.append(score),
+    )
+    assert shown == [None, min(played.scores)]
 
 
 def stored_rewards(file):
@@ -153,10 +157,8 @@ def test_imitating_nothing_is_refused(define):
         checks.require_settings(define())
 
 
-@pytest.mark.parametrize(
-    'form',
-    ['behaviour_cloning', pytest.param('airl', marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('form', ['behaviour_cloning', 'airl'])
 def test_recorded_run_is_imitated_resumed_and_loaded(
     native_run, tmp_path, eagerly, form
 ):

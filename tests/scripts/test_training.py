@@ -26,7 +26,8 @@ from agents.tools.graph.backend import tf
 from agents.tools.runs import progress, saver
 from agents.tools.workers import launch
 from agents.training import env_setup, networks, run_directory, storage
-from agents.training.session import train
+from agents.training.reporter import Reporter
+from agents.training.session import Session, train
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
@@ -52,14 +53,14 @@ def steps(directory):
 
 
 def listener():
-    """A console, and the list that it fills with what it is told."""
+    """A reporter, and the list that it fills with what it is told."""
     told = []
 
     class Listener(Console):
         def say(self, topic, text):
             told.append(f'{topic} {text}')
 
-    return Listener(None), told
+    return Reporter(Listener(None)), told
 
 
 def test_scores_are_floats_with_a_report(
@@ -165,7 +166,7 @@ def test_there_are_rows_between_evaluations(tiny, tmp_path):
 
 @pytest.mark.slow
 def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr('agents.training.session.REPORTING_SHARE', 1.0)
+    monkeypatch.setattr('agents.training.phases.REPORTING_SHARE', 1.0)
     for _ in train(tiny(), tmp_path, env_processes=False):
         pass
     found = events(tmp_path / 'train')
@@ -191,7 +192,7 @@ def test_what_is_left_out_changes_no_weight(
     # Of four checkpoints the first two are written, after which the next one
     # would have to wait for a minute, and the one at the end.
     for share, steps in ((1.0, [20, 40, 60, 80]), (1e-9, [20, 40, 80])):
-        monkeypatch.setattr('agents.training.session.REPORTING_SHARE', share)
+        monkeypatch.setattr('agents.training.phases.REPORTING_SHARE', share)
         directory = tmp_path / f'{share}'
         for _ in train(config, directory, env_processes=False):
             pass
@@ -220,7 +221,7 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
         return define_saver(variables, *args, **kwargs)
 
     monkeypatch.setattr(storage, 'define_saver', remember)
-    console, told = listener()
+    reporter, told = listener()
     at_resume = {}
 
     def say(topic, text):
@@ -228,8 +229,10 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
         if 'resumed' in text:
             at_resume.update({n: v.numpy() for n, v in seen.items()})
 
-    console.say = say
-    rest = list(train(tiny(), tmp_path, env_processes=False, say=console))
+    reporter.say = say
+    rest = list(
+        Session(tiny(), tmp_path, env_processes=False, reporter=reporter)
+    )
     assert 'train resumed at step 20; tracing and compiling' in told
     assert before['step'] == 2 * 20 and before['algo/collector/rollouts'] == 2
     assert before['policy/normalizer/observ/count'] == 20
@@ -304,9 +307,9 @@ def test_complete_run_that_was_renamed_is_signed_anew(tiny, tmp_path):
     ],
 )
 def test_resumed_run_goes_on_at_its_step_with_other_phases(tiny, run, changes):
-    console, told = listener()
+    reporter, told = listener()
     config = tiny(steps=80, **changes)
-    reports = [s.report for s in train(config, run, False, console)]
+    reports = [s.report for s in Session(config, run, False, reporter=reporter)]
     assert 'train resumed at step 40; tracing and compiling' in told
     assert [(report.phase, report.step) for report in reports] == [
         (phase, step)
@@ -341,9 +344,11 @@ def test_resumes_with_another_number_of_agents(
         return step
 
     monkeypatch.setattr(saver.Saver, 'restore', remember)
-    console, told = listener()
+    reporter, told = listener()
     config = config.copy(num_agents=4, eval_episodes=3, steps=80)
-    scores = list(train(config, tmp_path, env_processes=False, say=console))
+    scores = list(
+        Session(config, tmp_path, env_processes=False, reporter=reporter)
+    )
     reports = [score.report for score in scores if score.report.phase == 'eval']
     assert [report.step for report in reports] == [60, 80]
     assert [report.episodes for report in reports] == [3, 3]
@@ -373,9 +378,9 @@ def test_counts_on_from_within_a_rollout_of_another_size(tiny, run, checkpoint):
     text = (run / 'config.yaml').read_text()
     changed = text.replace('num_agents: 2', 'num_agents: 3')
     (run / 'config.yaml').write_text(changed)
-    console, told = listener()
+    reporter, told = listener()
     config = tiny(num_agents=3, steps=90, eval_every=30)
-    scores = list(train(config, run, env_processes=False, say=console))
+    scores = list(Session(config, run, env_processes=False, reporter=reporter))
     assert 'train resumed at step 40; tracing and compiling' in told
     assert [(s.report.phase, s.report.step) for s in scores] == [
         ('train', 70), ('eval', 70), ('train', 100), ('eval', 100)
@@ -436,25 +441,25 @@ def test_workers_change_no_weight(tiny, tmp_path, checkpoint):
 
 
 def test_cancelled_run_is_saved(nothing_left, tiny, tmp_path):
-    signals = interrupts.Interrupts()
     config = tiny(steps=10_000)
-    scores = train(config, tmp_path, signals=signals)
-    next(scores)
-    signals.cancel()
-    with pytest.raises(errors.Cancelled):
-        list(scores)
+    with interrupts.Interrupts() as signals:
+        scores = train(config, tmp_path)
+        next(scores)
+        signals.cancel()
+        with pytest.raises(errors.Cancelled):
+            list(scores)
     assert storage.last_checkpoint(tmp_path) == 20
 
 
 @pytest.mark.slow
 def test_cancelled_native_run_is_saved(tiny, tmp_path):
-    signals = interrupts.Interrupts()
     config = tiny(env='native:CartPole-v1')
-    scores = train(config, tmp_path, signals=signals)
-    next(scores)
-    signals.cancel()
-    with pytest.raises(errors.Cancelled):
-        list(scores)
+    with interrupts.Interrupts() as signals:
+        scores = train(config, tmp_path)
+        next(scores)
+        signals.cancel()
+        with pytest.raises(errors.Cancelled):
+            list(scores)
     assert storage.last_checkpoint(tmp_path) == 20
 
 
@@ -496,9 +501,9 @@ def test_what_was_learnt_before_an_error_is_saved(
 
 
 def test_killed_workers_are_started_anew(nothing_left, tiny, tmp_path):
-    console, told = listener()
+    reporter, told = listener()
     config = tiny(worker_restarts=3)
-    scores = train(config, tmp_path, say=console)
+    scores = Session(config, tmp_path, reporter=reporter)
     counts = [next(scores).report.metrics['restarts']]
     workers = sorted(psutil.Process().children(), key=lambda w: w.pid)
     # Those of the training were started first; it goes on after an evaluation.
@@ -536,9 +541,9 @@ def test_failing_to_save_does_not_hide_what_went_wrong_first(
     monkeypatch.setattr(saver, 'PAUSE_SECONDS', 0.0)
     # So that the first checkpoint is that of the end.
     monkeypatch.setattr(saver.Saver, 'is_better', lambda *_: False)
-    console, told = listener()
+    reporter, told = listener()
     config = tiny(env=fragile, env_kwargs={'last': 14}, checkpoint_every=9)
-    scores = train(config, tmp_path, env_processes=False, say=console)
+    scores = Session(config, tmp_path, env_processes=False, reporter=reporter)
     next(scores)
     (tmp_path / 'checkpoints').write_text('In the way.')
     with pytest.raises(errors.EnvError, match='It broke'):
@@ -628,21 +633,20 @@ def test_training_is_run_to_its_end(tiny, tmp_path):
     training = train(tiny(), tmp_path / 'run', env_processes=False)
     name = f'Training in {str(tmp_path / "run")!r}'
     assert repr(training) == (
-        f'<{name}, not begun: call its run(), or iterate over it to see the '
-        'scores>'
+        f'<{name}, not begun: call its run(), or iterate over its scores>'
     )
     next(training)
-    assert repr(training) == f'<{name}, under way at step 20>'
+    assert repr(training) == f'<{name}, begun, step 20>'
     last = training.run()
     assert last.report[:2] == ('eval', 40)
-    assert repr(training) == f'<{name}, ended at step 40>'
+    assert repr(training) == f'<{name}, ended, step 40>'
     assert storage.last_checkpoint(tmp_path / 'run') == 40
     assert training.run() is None
     again = train(tiny(), tmp_path / 'run', env_processes=False)
     assert again.run() is None
-    assert 'ended at its beginning' in repr(again)
+    assert 'ended, step 0' in repr(again)
     silent = train(tiny(steps=20), env_processes=False)
-    assert repr(silent).startswith('<Training that writes nothing, not begun')
+    assert repr(silent).startswith('<Training without a logdir, not begun')
     silent.run()
 
 
@@ -675,8 +679,8 @@ def test_too_few_descriptors_are_told_before_any_worker_starts(
 
 
 def test_status_is_told(tiny, tmp_path):
-    console, told = listener()
-    for _ in train(tiny(), tmp_path, env_processes=True, say=console):
+    reporter, told = listener()
+    for _ in Session(tiny(), tmp_path, env_processes=True, reporter=reporter):
         pass
     assert told[0] == (
         'plan 2 agents × 5 steps → update of 10 rows; 4 updates = 40 steps; '
@@ -701,13 +705,13 @@ def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(
     tiny, monkeypatch
 ):
     monkeypatch.setattr(env_setup, 'ENDLESS', 15)
-    console, told = listener()
+    reporter, told = listener()
     config = tiny(
         env=mock_environment.MockEnvironment,
         env_kwargs={'min_duration': 10**6, 'max_duration': 10**6},
         max_length=None,
     )
-    scores = list(train(config, env_processes=False, say=console))
+    scores = list(Session(config, env_processes=False, reporter=reporter))
     lines = [line for line in told if line.startswith('max_length')]
     assert lines == [
         'max_length an episode has lasted 15 steps and was stopped by '
@@ -719,8 +723,8 @@ def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(
 
 
 def test_complete_run_is_told_how_to_go_on(tiny, run):
-    console, told = listener()
-    assert not list(train(tiny(), run, False, console))
+    reporter, told = listener()
+    assert not list(Session(tiny(), run, False, reporter=reporter))
     assert told[-2] == (
         'train complete at step 40; --steps=<more> goes on from there'
     )

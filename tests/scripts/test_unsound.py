@@ -75,7 +75,7 @@ def test_what_is_no_number_ends_the_run_and_is_not_learnt_from(
     text,
     one_program,
 ):
-    monkeypatch.setattr('agents.training.session.REPORTING_SHARE', 1.0)
+    monkeypatch.setattr('agents.training.phases.REPORTING_SHARE', 1.0)
     if not one_program:
         request.getfixturevalue('eagerly')
         monkeypatch.setattr('agents.training.plan.ONE_PROGRAM_STEPS', 0)

@@ -14,14 +14,13 @@ import agents
 from agents import tools
 from agents.policies import recording, video
 from agents.scripts import configs
-from agents.terminal import console, interrupts
 from agents.tools import errors
 from agents.tools.vector import checked_vector
 from agents.tools.vector.mock_vector import MockVector
 from agents.tools.vector.vector_slice import VectorSlice
 from agents.tools.workers.restarts import Restarts
-from agents.training import batches, plan, session, vectors
-from agents.training.status import Status
+from agents.training import batches, plan, vectors
+from agents.training.reporter import Reporter
 
 PONG = 'vector:ale_py:ALE/Pong-v5'
 
@@ -103,7 +102,7 @@ def test_id_that_has_a_vector_only(registered, start):
     registered('Plain-v0', None, vector_entry_point=Plain)
     settings = config(env='Plain-v0')
     assert vectors.is_vector(settings)
-    session.require_valid(settings)
+    plan.require_valid(settings)
     assert start(count=3, env='Plain-v0').reset().tolist() == [[1, 0]] * 3
 
 
@@ -204,7 +203,7 @@ def test_seeds_depend_on_run_purpose_session_and_rank(start):
 )
 def test_what_vectors_cannot_be_made_of(settings, messages):
     with pytest.raises(errors.ConfigError) as info:
-        session.require_valid(config(**settings))
+        plan.require_valid(config(**settings))
     assert all(message in str(info.value) for message in messages)
 
 
@@ -232,10 +231,7 @@ def start_batches(tiny):
 
     def run(env_processes=None, **settings):
         given = tiny(**{'env': make_mocks, **settings})
-        status = Status(
-            console.silent(), interrupts.Interrupts(), plan.make(given)
-        )
-        return batches.start(given, env_processes, 0, status, Restarts())
+        return batches.start(given, env_processes, 0, Reporter(), Restarts())
 
     return run
 
@@ -302,8 +298,7 @@ class Idle:
 
 def test_lost_steps_are_neither_filmed_nor_recorded(tmp_path):
     batch = tools.BatchEnv([VectorSlice(Seen)])
-    signals = interrupts.Interrupts()
-    films = video._play(batch, Idle(), tmp_path, 2, signals)
+    films = video._play(batch, Idle(), tmp_path, 2)
     # 11 + 12, then 11 to 14, 21 to 23 and 21 to 24.
     assert [(file.stem, score) for file, score in films] == [
         ('agent0-episode0-step7', 23),
@@ -499,7 +494,7 @@ def test_atari_is_filmed_as_it_is_seen(start):
 def test_atari_by_name(game):
     settings = configs.atari(game, env_kwargs={'episodic_life': True})
     assert settings.env == 'vector:ale_py:ALE/SpaceInvaders-v5'
-    session.require_valid(settings)
+    plan.require_valid(settings)
 
 
 @needs_atari

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from agents.scripts import configs
-from agents.terminal import console, interrupts
+from agents.terminal import console
 from agents.tools.runs.loop import Report, Tally
-from agents.training import plan, status
+from agents.training import plan, reporter
 
 PHASES = plan.make(configs.debug())
 
@@ -17,16 +17,17 @@ PHASES = plan.make(configs.debug())
 def clock(monkeypatch):
     """A clock that goes on as it is told to."""
     now = [100.0]
-    monkeypatch.setattr(status.time, 'perf_counter', lambda: now[0])
+    monkeypatch.setattr(reporter.time, 'perf_counter', lambda: now[0])
     return now
 
 
 @pytest.fixture
 def made(clock):
-    """A status, what it shows now and the lines it has printed."""
+    """A reporter, what it shows now and the lines it has printed."""
     stream = io.StringIO()
     shown = console.Console(stream)
-    made = status.Status(shown, interrupts.Interrupts(), PHASES)
+    made = reporter.Reporter(shown)
+    made.plan = PHASES
     return made, lambda: shown._view(), stream
 
 
@@ -113,7 +114,8 @@ def test_lines_leave_to_the_terminal_what_changes(clock, monkeypatch, is_live):
         monkeypatch.setenv(console.TERMINAL, '80')
         monkeypatch.setenv('TERM', 'xterm')
     shown = console.Console(stream)
-    made = status.Status(shown, interrupts.Interrupts(), PHASES)
+    made = reporter.Reporter(shown)
+    made.plan = PHASES
     made.begin(0)
     clock[0] += 5
     made.report(report('eval', 1000, 3.0))

@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agents.terminal import console, interrupts
 from agents.terminal.console import View
@@ -25,19 +25,25 @@ SHOWN = {'train': 'learning', 'eval': 'evaluating', 'checkpoint': 'saving'}
 LONG = 2.0
 
 
-class Status:
-    """Tells how the training is going on, and what it is doing."""
+class Reporter:
+    """Prints the progress of a training, and tells what delays a signal.
+
+    Args:
+        terminal: Console to print on, by default none.
+        began: Time at which the run began, by `time.perf_counter`.
+    """
 
     def __init__(
         self,
-        say: console.Console,
-        signals: interrupts.Interrupts,
-        phases: plan.Plan,
+        terminal: console.Console | None = None,
+        began: float | None = None,
     ):
-        self.say = say.say
-        self._is_live = say.is_live
-        self.signals = signals
-        self.phases = phases
+        terminal = terminal or console.silent()
+        self.say = terminal.say
+        self._is_live = terminal.is_live
+        self.signals = interrupts.current()
+        self.began = time.perf_counter() if began is None else began
+        self.plan: plan.Plan | None = None  # Known once the session begins.
         self.best = math.nan  # The highest score of an evaluation.
         self._begun: set[str] = set()
         self._compiled = False
@@ -51,7 +57,7 @@ class Status:
         # What is being done, in a word and how far that is, and since when.
         self._doing: tuple[str, Callable[[], str], float] | None = None
         self._running = False
-        say.show(self._view)
+        terminal.show(self._view)
 
     @contextlib.contextmanager
     def busy(
@@ -69,6 +75,11 @@ class Status:
         finally:
             self._doing = None
 
+    @property
+    def _total(self) -> int:
+        assert self.plan is not None
+        return self.plan.steps
+
     def begin(self, step: int) -> None:
         """Tell that the loop starts to run at a training step."""
         where = f'resumed at step {step:,}' if step else 'from the beginning'
@@ -84,6 +95,16 @@ class Status:
             'train',
             f'complete at step {step:,}; --steps=<more> goes on from there',
         )
+
+    def tell_best(self, saver: Any) -> None:
+        """Print which checkpoint has the highest score, if any is saved."""
+        best = saver.best if saver else None
+        if best:
+            self.say(
+                'best',
+                f'score {console.score(best.score)} at step {best.step:,}; '
+                '--checkpoint=best takes it',
+            )
 
     def end_early(self, step: int, callback: str) -> None:
         """Tell that a callback has ended the training."""
@@ -172,7 +193,7 @@ class Status:
         text = ', '.join(filter(None, parts))
         if not self._running:
             return View(topic, text)
-        step, total = self._step, self.phases.steps
+        step, total = self._step, self._total
         left = self._left(step)
         behind = [text, f'{step / total:.0%}', left and f'{left} left']
         return View(
@@ -198,14 +219,14 @@ class Status:
             yield ', '.join(f'{part} {share:.0%}' for part, share in parts)
 
     def _position(self, step: int) -> str:
-        text = f'step {step:,} ({step / self.phases.steps:.0%})'
+        text = f'step {step:,} ({step / self._total:.0%})'
         left = '' if self._is_live else self._left(step)  # It is shown below.
         return f'{text}  {left} left' if left else text
 
     def _left(self, step: int) -> str:
         """How long the rest takes, if that can be told."""
         elapsed = time.perf_counter() - self._started
-        total, done = self.phases.steps, step - self._first_step
+        total, done = self._total, step - self._first_step
         if not done or step >= total:
             return ''
         return console.duration(elapsed * (total - step) / done)
