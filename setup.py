@@ -6,9 +6,7 @@ import re
 import setuptools
 
 HERE = pathlib.Path(__file__).parent
-VERSION = re.search(
-    r"__version__ = '(.+)'", (HERE / 'agents' / '__init__.py').read_text()
-).group(1)
+VERSION = re.search(r"__version__ = '(.+)'", (HERE / 'agents' / '__init__.py').read_text()).group(1)
 
 # The second brings mpiexec.
 MPI = ['mpi4py>=4,<5', 'mpich>=4.2,<6']

@@ -31,18 +31,9 @@ REPEATS = 3
 # with its one environment and with eight, and as they are tuned.
 LIKE_PEER: dict[str, dict[str, Any]] = {
     'sb3_contrib': {'fisher_every': 1, 'value_epochs': 10},
-    'sb3_zoo': {
-        'fisher_every': 1,
-        'value_epochs': 20,
-        'conjugate_steps': 25,
-        'kl_target': 0.04,
-    },
+    'sb3_zoo': {'fisher_every': 1, 'value_epochs': 20, 'conjugate_steps': 25, 'kl_target': 0.04},
 }
-ROLLOUTS = (
-    ('sb3_contrib', 1, 2048),
-    ('sb3_zoo', 2, 1024),
-    ('sb3_contrib', 8, 256),
-)
+ROLLOUTS = (('sb3_contrib', 1, 2048), ('sb3_zoo', 2, 1024), ('sb3_contrib', 8, 256))
 
 # Steps of a training, and updates at least.
 STEPS, UPDATES = 120_000, 8
@@ -61,20 +52,14 @@ def cartpole(algorithm: str, agents: int, file: pathlib.Path) -> AttrDict:
 
 
 def like_peer(peer: str, agents: int, steps: int) -> AttrDict:
-    config = configs.trpo(
-        env=peers.ENV, num_agents=agents, update_every=steps, **LIKE_PEER[peer]
-    )
+    config = configs.trpo(env=peers.ENV, num_agents=agents, update_every=steps, **LIKE_PEER[peer])
     return _timed(config)
 
 
 def _timed(config: AttrDict, file: pathlib.Path | None = None) -> AttrDict:
     """As it is, for so long that half of it can be timed."""
     steps = max(STEPS, UPDATES * config.num_agents * config.update_every)
-    changes: dict[str, Any] = {
-        'steps': steps,
-        'eval_every': steps // 2,
-        'eval_episodes': 1,
-    }
+    changes: dict[str, Any] = {'steps': steps, 'eval_every': steps // 2, 'eval_episodes': 1}
     if config.rewards != 'environment':
         changes['demonstrations'] = str(file)
     return config.copy(**changes)
@@ -127,8 +112,7 @@ def compare_algorithms() -> None:
     for algorithm in ALGORITHMS:
         found = _median('cheetah', algorithm)
         print(
-            f'  {algorithm:9} {found["rate"]:10,.0f} steps/s   '
-            f'update {found["update"]:.0%}',
+            f'  {algorithm:9} {found["rate"]:10,.0f} steps/s   update {found["update"]:.0%}',
             flush=True,
         )
     for agents in AGENTS:
@@ -159,9 +143,7 @@ def main() -> None:
         default=sys.executable,
         help='interpreter that has sb3_contrib installed (this one)',
     )
-    parser.add_argument(
-        '--peer', action='store_true', help='compare with the peer only'
-    )
+    parser.add_argument('--peer', action='store_true', help='compare with the peer only')
     parser.add_argument('--only', nargs='+', help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:

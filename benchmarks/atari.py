@@ -41,11 +41,7 @@ def first_update(agents: int) -> dict[str, float]:
     config = configs.pong()
     steps = agents * config.update_every
     small = config.copy(
-        num_agents=agents,
-        steps=steps,
-        eval_every=steps,
-        eval_episodes=1,
-        max_length=100,
+        num_agents=agents, steps=steps, eval_every=steps, eval_episodes=1, max_length=100
     )
     next(training(small))
     return {'seconds': time.perf_counter() - console.process_start()}
@@ -61,13 +57,8 @@ def compare(agents: int, python: str) -> None:
         theirs.append(found)
     print(f'\ntraining Pong, {agents} agents × 128 steps, minibatches of 256')
     throughput.print_training({'agents': ours, 'sb3_atari': theirs})
-    seconds = [
-        alone.run(__spec__.name, 'first', agents)['seconds']
-        for _ in range(REPEATS)
-    ]
-    print(
-        f'  first update after {statistics.median(seconds):.1f} s', flush=True
-    )
+    seconds = [alone.run(__spec__.name, 'first', agents)['seconds'] for _ in range(REPEATS)]
+    print(f'  first update after {statistics.median(seconds):.1f} s', flush=True)
 
 
 def main() -> None:

@@ -62,8 +62,7 @@ DEFECTS = (
         'gae: advantages flow across episodes',
         'parts/returns.py',
         'return _backward(delta, tf.where(done, 0.0, discount * lambda_))',
-        'return _backward(delta, tf.where(terminated, 0.0, discount * '
-        'lambda_))',
+        'return _backward(delta, tf.where(terminated, 0.0, discount * lambda_))',
         RETURNS,
     ),
     Defect(
@@ -414,8 +413,7 @@ DEFECTS = (
         'tools/workers/turns.py',
         'return IN_ORDER and self._numbers[ANSWERED] == number',
         'return IN_ORDER and self._numbers[ANSWERED] <= number',
-        f'{WORKERS}/test_turns.py {WORKERS}/test_batch_env.py '
-        f'{WORKERS}/test_external_process.py',
+        f'{WORKERS}/test_turns.py {WORKERS}/test_batch_env.py {WORKERS}/test_external_process.py',
     ),
     Defect(
         'workers: they outlive a killed parent',
@@ -484,9 +482,7 @@ def run(defect: Defect, keep_going: bool) -> tuple[list[str], float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('names', nargs='*', help='parts of names (all)')
-    parser.add_argument(
-        '--keep-going', action='store_true', help='list all tests that fail'
-    )
+    parser.add_argument('--keep-going', action='store_true', help='list all tests that fail')
     given = parser.parse_args()
     chosen = [
         defect

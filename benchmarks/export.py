@@ -39,23 +39,17 @@ def measure(kind: str) -> dict[str, float]:
     devices.use_threads(1)
     env = peers.Still(kind)
     spaces = env.observation_space, env.action_space
-    config = configs.ppo(
-        policy_layers=[] if kind == 'images' else [64, 64], **KINDS[kind][1]
-    )
+    config = configs.ppo(policy_layers=[] if kind == 'images' else [64, 64], **KINDS[kind][1])
     made = networks.define(*spaces, config)
     learnt = policy.define(made.policy, *spaces, config, encoder=made.encoder)
-    policies: dict[str, Any] = {
-        'agents.load': LoadedPolicy(learnt, env.observation_space)
-    }
+    policies: dict[str, Any] = {'agents.load': LoadedPolicy(learnt, env.observation_space)}
     with tempfile.TemporaryDirectory() as directory:
         for format in FORMATS:
             path = pathlib.Path(directory) / format / 'policy'
             path.parent.mkdir()
             try:
                 with formats.replacing(path, format) as new:
-                    described = formats.write(
-                        learnt, env.observation_space, {}, new, format
-                    )
+                    described = formats.write(learnt, env.observation_space, {}, new, format)
                 policies[format] = formats.read(path, format, described)
             except ImportError:
                 continue

@@ -69,17 +69,11 @@ TASKS = (
             ('flappy_bird_gymnasium:FlappyBird-v0', 'flappy_bird_gymnasium'),
             ('gymnasium_robotics:PointMaze_UMaze-v3', 'gymnasium_robotics'),
             ('gymnasium_robotics:FetchReachDense-v4', 'gymnasium_robotics'),
-            (
-                'pybullet_envs_gymnasium:HopperBulletEnv-v0',
-                'pybullet_envs_gymnasium',
-            ),
+            ('pybullet_envs_gymnasium:HopperBulletEnv-v0', 'pybullet_envs_gymnasium'),
             ('panda_gym:PandaReachDense-v3', 'panda_gym'),
             ('vizdoom.gymnasium_wrapper:VizdoomBasic-v1', 'vizdoom'),
             ('popgym:popgym-RepeatPreviousEasy-v0', 'popgym'),
-            (
-                'tetris_gymnasium.envs:tetris_gymnasium/Tetris',
-                'tetris_gymnasium',
-            ),
+            ('tetris_gymnasium.envs:tetris_gymnasium/Tetris', 'tetris_gymnasium'),
             ('ale_py:ALE/Breakout-v5', 'ale_py'),
             ('ALE/Breakout-v5', 'ale_py'),
             ('shimmy:dm_control/walker-walk-v0', 'dm_control'),
@@ -105,11 +99,7 @@ TASKS = (
     ),
     Task('ale_py:ALE/Breakout-v5', 'ale_py', ('env_kwargs={obs_type: ram}',)),
     Task('gym_anytrading:stocks-v0', 'gym_anytrading'),
-    Task(
-        'metaworld:Meta-World/MT1',
-        'metaworld',
-        ('env_kwargs={env_name: reach-v3}',),
-    ),
+    Task('metaworld:Meta-World/MT1', 'metaworld', ('env_kwargs={env_name: reach-v3}',)),
     Task('vector:metaworld:Meta-World/MT10', 'metaworld'),
 )
 
@@ -195,9 +185,7 @@ def gymnax() -> Any:
 
         def step(self, action: Any) -> Any:
             self._key, key = jax.random.split(self._key)
-            observ, self._state, reward, done, _ = env.step(
-                key, self._state, action, params
-            )
+            observ, self._state, reward, done, _ = env.step(key, self._state, action, params)
             return np.asarray(observ), reward, bool(done), False, {}
 
     return Gymnax()
@@ -225,8 +213,7 @@ def run(task: Task, directory: pathlib.Path) -> Iterator[tuple[str, str, str]]:
         'check': (check, [env, '--steps=300', *only]),
         'train': (
             train,
-            [env, '--steps=1000', *settings]
-            + [f'--logdir={directory}', '--name=run'],
+            [env, '--steps=1000', *settings] + [f'--logdir={directory}', '--name=run'],
         ),
         'evaluate': (evaluate, [*logdir, '--num_episodes=1']),
         'visualize': (visualize, [*logdir, '--set=max_length=20']),
@@ -263,10 +250,7 @@ def _outcome(command: Any) -> tuple[str, str]:
     """Call a command; returns what came of it and all that was printed."""
     output = io.StringIO()
     try:
-        with (
-            contextlib.redirect_stdout(output),
-            contextlib.redirect_stderr(output),
-        ):
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             code = command()
     except SystemExit as error:
         code = error.code
@@ -277,9 +261,7 @@ def _outcome(command: Any) -> tuple[str, str]:
     if not code:
         return 'works', text
     lines = text.splitlines()
-    told = [
-        i for i, line in enumerate(lines) if re.match(r'(error|wrong) *', line)
-    ]
+    told = [i for i, line in enumerate(lines) if re.match(r'(error|wrong) *', line)]
     if code == 99:
         return f'TRACEBACK {lines[-1]}', text
     if not told:
@@ -305,13 +287,7 @@ def measure(task: Task, directory: pathlib.Path) -> dict[str, str]:
             arguments = [part, json.dumps(task), str(directory)]
             try:
                 subprocess.run(
-                    [
-                        sys.executable,
-                        '-m',
-                        'benchmarks.foreign',
-                        '--do',
-                        *arguments,
-                    ],
+                    [sys.executable, '-m', 'benchmarks.foreign', '--do', *arguments],
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     timeout=SECONDS,
@@ -331,9 +307,7 @@ def do(part: str, task: str, directory: str) -> None:
     place = pathlib.Path(directory)
     function = {'run': run, 'load': load}[part]
     outcomes = {}
-    for name, outcome, text in function(
-        Task(env, module, tuple(settings)), place
-    ):
+    for name, outcome, text in function(Task(env, module, tuple(settings)), place):
         print(f'== {name}: {outcome}\n{text}', flush=True)
         outcomes[name] = outcome
         (place / f'{part}.json').write_text(json.dumps(outcomes))
@@ -348,9 +322,7 @@ def main() -> None:
     parser.add_argument('--directory', type=pathlib.Path, help='keep runs here')
     given = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        home = given.directory or pathlib.Path(
-            stack.enter_context(tempfile.TemporaryDirectory())
-        )
+        home = given.directory or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         print(f'| environment | {" | ".join(COMMANDS)} | seconds |')
         print('| --- ' * (len(COMMANDS) + 2) + '|')
         for number, task in enumerate(TASKS):

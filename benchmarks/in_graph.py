@@ -75,10 +75,7 @@ def measure(agents: int) -> dict[str, float]:
 
 def _peer(command: str, agents: int) -> float:
     output = subprocess.run(
-        shlex.split(command.format(agents=agents)),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+        shlex.split(command.format(agents=agents)), stdout=subprocess.PIPE, text=True, check=True
     ).stdout
     found = re.search(r'steps_per_second=([\d.]+)', output)
     if found is None:
@@ -89,9 +86,7 @@ def _peer(command: str, agents: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--agents', type=int, nargs='+', default=AGENTS)
-    parser.add_argument(
-        '--beside', help='command of a peer, with {agents} in it'
-    )
+    parser.add_argument('--beside', help='command of a peer, with {agents} in it')
     parser.add_argument('--only', type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:

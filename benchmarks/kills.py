@@ -91,9 +91,7 @@ def _find_best(directory: pathlib.Path) -> Scored | None:
     return None if warned else found
 
 
-def judge(
-    output: str, highest: int | None, last: int | None
-) -> tuple[str, bool]:
+def judge(output: str, highest: int | None, last: int | None) -> tuple[str, bool]:
     """Say what a start came to, and whether that is right.
 
     Args:
@@ -119,9 +117,7 @@ def judge(
     return 'killed before it could tell', True
 
 
-def _start_and_kill(
-    home: str, directory: pathlib.Path, saving: bool, choice: random.Random
-) -> str:
+def _start_and_kill(home: str, directory: pathlib.Path, saving: bool, choice: random.Random) -> str:
     """Train until a random moment of the start or of a save."""
     command = [
         *(sys.executable, '-m', 'agents.scripts.train'),
@@ -130,9 +126,7 @@ def _start_and_kill(
     ]
     # Not a pipe, which would be full before anybody reads it.
     with tempfile.TemporaryFile('w+') as said:
-        process = subprocess.Popen(
-            command, cwd=home, stdout=said, stderr=subprocess.STDOUT
-        )
+        process = subprocess.Popen(command, cwd=home, stdout=said, stderr=subprocess.STDOUT)
         if saving:
             _await_save(process, directory / storage.CHECKPOINTS, choice)
             time.sleep(SAVE_SECONDS * choice.random())
@@ -144,9 +138,7 @@ def _start_and_kill(
         return said.read()
 
 
-def _await_save(
-    process: subprocess.Popen, home: pathlib.Path, choice: random.Random
-) -> None:
+def _await_save(process: subprocess.Popen, home: pathlib.Path, choice: random.Random) -> None:
     """Wait until one of the next checkpoints begins to be written."""
     for _ in range(choice.randint(1, 20)):
         seen = _unfinished(home)

@@ -102,19 +102,15 @@ def make_files(directory: pathlib.Path) -> None:
         np.zeros(count, bool),
     )
     demonstrations.write(directory / 'demos.npz', steps, numbers, torque)
-    config = agents.configs.ppo(
-        network='recurrent', policy_layers=[8], recurrent_units=4
-    ).copy(convolutions=[[4, 4, 2]], image_units=8)
-    made = networks.define(several, torque, config)
-    learnt = policy.define(
-        made.policy, several, torque, config, encoder=made.encoder
+    config = agents.configs.ppo(network='recurrent', policy_layers=[8], recurrent_units=4).copy(
+        convolutions=[[4, 4, 2]], image_units=8
     )
+    made = networks.define(several, torque, config)
+    learnt = policy.define(made.policy, several, torque, config, encoder=made.encoder)
     formats.write(learnt, several, {}, directory / 'policy.npz', 'npz')
     (directory / 'sweep').mkdir()
     grid = {'learning_rate': [1e-3, 3e-4]}
-    plan = sweep_plan.Plan(
-        'debug', None, None, ['steps=100'], [0, 1], grid, {}, 30
-    )
+    plan = sweep_plan.Plan('debug', None, None, ['steps=100'], [0, 1], grid, {}, 30)
     sweep_plan.save(plan, directory / 'sweep')
     of_points = [
         trials.make_trials(point, {'learning_rate': rate}, plan)
@@ -301,11 +297,7 @@ def _load(directory: pathlib.Path) -> Open:
 
 
 def open_mutated(
-    directory: pathlib.Path,
-    name: str,
-    seed: int,
-    numbers: range,
-    pipe: Connection,
+    directory: pathlib.Path, name: str, seed: int, numbers: range, pipe: Connection
 ) -> None:
     """Open a file after each of its changes and report what came of it."""
     reader = readers()[name]
@@ -364,9 +356,7 @@ def _memory(name: str) -> int:
     return int(match[1]) * 1024 if match else 0
 
 
-def try_all(
-    directory: pathlib.Path, name: str, count: int, seed: int
-) -> list[Outcome]:
+def try_all(directory: pathlib.Path, name: str, count: int, seed: int) -> list[Outcome]:
     """Try so many inputs of a reader."""
     found: list[Outcome] = []
     spawn = multiprocessing.get_context('spawn')
@@ -440,9 +430,7 @@ def main() -> int:
                     failures.append(f'input {number} of {name}: {outcome}')
     shown: dict[str, list[str]] = {}
     for failure in failures:
-        shown.setdefault(failure.strip().rpartition('\n')[2], []).append(
-            failure
-        )
+        shown.setdefault(failure.strip().rpartition('\n')[2], []).append(failure)
     for alike in shown.values():
         print(f'{len(alike)} such:', alike[0][:200], '...', alike[0][-700:])
     return bool(failures)

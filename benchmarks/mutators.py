@@ -22,10 +22,7 @@ INTEGERS = [
     *[0, 1, 2, 7, 8, 12, 14, 99, 127, 128, 255, 2**15, 2**16 - 1],
     *[2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1],
 ]
-METHODS = [
-    *[zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED] * 3,
-    *[zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA],
-]
+METHODS = [*[zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED] * 3, *[zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]]
 
 
 def mutate_bytes(data: bytes, other: bytes, chance: random.Random) -> bytes:
@@ -70,16 +67,12 @@ def mutate_text(data: bytes, other: bytes, chance: random.Random) -> bytes:
     lines = data.splitlines(keepends=True)
     if not values or chance.random() < 0.3:
         row, target = chance.randrange(len(lines)), chance.randrange(len(lines))
-        lines[target : target + chance.randrange(2)] = [
-            lines[row] * chance.choice([1, 1, 2, 500])
-        ]
+        lines[target : target + chance.randrange(2)] = [lines[row] * chance.choice([1, 1, 2, 500])]
         return b''.join(lines)
     for _ in range(chance.choice([1, 1, 2])):
         start, end = chance.choice(values)
         swapped = data[slice(*chance.choice(values))]
-        value = chance.choice(
-            [chance.choice(NUMBERS), chance.choice(TEXTS), swapped]
-        )
+        value = chance.choice([chance.choice(NUMBERS), chance.choice(TEXTS), swapped])
         data = data[:start] + value + data[end:]
     return data
 
@@ -120,8 +113,7 @@ def _mutate_headers(data: bytes, chance: random.Random) -> bytes:
     """Overwrite fields of headers of an archive, such as methods and sizes."""
     changed = bytearray(data)
     headers = [
-        match.start()
-        for match in re.finditer(rb'PK(\x01\x02|\x03\x04|\x05\x06)', data)
+        match.start() for match in re.finditer(rb'PK(\x01\x02|\x03\x04|\x05\x06)', data)
     ] or [0]
     for _ in range(chance.choice([1, 1, 2, 4])):
         position = chance.choice(headers) + chance.randrange(4, 46)

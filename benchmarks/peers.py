@@ -119,9 +119,7 @@ def atari(task: Training) -> float:
     gym.register_envs(ale_py)
     torch.set_num_threads(os.cpu_count() or 1)
     once = {'frameskip': 1, 'repeat_action_probability': 0.25}
-    games = env_util.make_atari_env(
-        task.env, task.agents, seed=0, env_kwargs=once
-    )
+    games = env_util.make_atari_env(task.env, task.agents, seed=0, env_kwargs=once)
     model = stable_baselines3.PPO(
         'CnnPolicy',
         vec_env.VecFrameStack(games, 4),
@@ -240,9 +238,7 @@ def one_core() -> float:
 def start(python: str, *arguments: object) -> subprocess.Popen:
     """Start a measurement in another process."""
     command = [python, __file__, *map(str, arguments)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def result(process: subprocess.Popen) -> float | None:

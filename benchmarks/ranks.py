@@ -65,26 +65,15 @@ def weak() -> list[Run]:
         core = 0 if ranks == 1 else None
         return Run(name, 'cheetah', ranks, {**each, **settings}, core)
 
-    return [
-        run('1 rank on 1 core', 1),
-        *[run(f'2 ranks, {m}', 2, distribute=m) for m in MODES],
-    ]
+    return [run('1 rank on 1 core', 1), *[run(f'2 ranks, {m}', 2, distribute=m) for m in MODES]]
 
 
 def strong() -> list[Run]:
     """The same work for two ranks as for one process with two workers."""
-    each = {
-        **CHEETAH,
-        'num_agents': 8,
-        'update_every': 256,
-        'steps': 1_000_000,
-    }
+    each = {**CHEETAH, 'num_agents': 8, 'update_every': 256, 'steps': 1_000_000}
     return [
         Run('1 process, 2 workers', 'cheetah', 1, each),
-        *[
-            Run(f'2 ranks, {mode}', 'cheetah', 2, {**each, 'distribute': mode})
-            for mode in MODES
-        ],
+        *[Run(f'2 ranks, {mode}', 'cheetah', 2, {**each, 'distribute': mode}) for mode in MODES],
     ]
 
 
@@ -101,10 +90,7 @@ def native() -> list[Run]:
     config = 'cartpole_native'
     return [
         Run('1 process', config, 1, each),
-        *[
-            Run(f'2 ranks, {mode}', config, 2, {**each, 'distribute': mode})
-            for mode in MODES
-        ],
+        *[Run(f'2 ranks, {mode}', config, 2, {**each, 'distribute': mode}) for mode in MODES],
     ]
 
 
@@ -123,9 +109,7 @@ def measure(run: Run, logdir: str) -> Found:
         if run.core is not None:
             os.sched_setaffinity(0, [run.core])
 
-    subprocess.run(
-        command, check=True, stdout=subprocess.DEVNULL, preexec_fn=stay
-    )
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, preexec_fn=stay)
     (path,) = pathlib.Path(logdir).glob('*/progress.csv')
     with path.open() as file:
         rows = [row for row in csv.DictReader(file) if row['phase'] == 'train']

@@ -88,11 +88,7 @@ def gather(ranks: int, network: Network) -> float:
     return ACTING + learning + rows + policy + 2 * HOST
 
 
-MODES: list[Callable[[int, Network], float]] = [
-    average,
-    average_epochs,
-    gather,
-]
+MODES: list[Callable[[int, Network], float]] = [average, average_epochs, gather]
 
 
 def main() -> None:

@@ -40,13 +40,7 @@ RUN = '--logdir=logdir/run'
 COMMANDS = {
     'train': [*TRAIN, '--name=new-train'],
     'ranks': [*TRAIN, '--name=new-ranks', '--nprocs=2'],
-    'workers': [
-        'train',
-        '--config=debug',
-        '--name=new-workers',
-        '--set',
-        'steps=10000000',
-    ],
+    'workers': ['train', '--config=debug', '--name=new-workers', '--set', 'steps=10000000'],
     'sweep': ['sweep', *TRAIN[1:], '--name=new-sweep', '--seeds=0,1'],
     'evaluate': ['evaluate', RUN, '--num_episodes=100000'],
     'visualize': ['visualize', RUN, '--num_episodes=1000', '--outdir=out'],
@@ -75,10 +69,7 @@ def run(count: int, seed: int, names: Sequence[str] = ()) -> int:
         home = pathlib.Path(place)
         (home / 'tmp').mkdir()
         subprocess.run(
-            [
-                *_command(COMMANDS['workers'][:2]),
-                *('--name=run', '--set', 'steps=1000', '--quiet'),
-            ],
+            [*_command(COMMANDS['workers'][:2]), *('--name=run', '--set', 'steps=1000', '--quiet')],
             cwd=home,
             check=True,
         )
@@ -107,11 +98,7 @@ def _command(arguments: Sequence[str]) -> list[str]:
 
 
 def _try(
-    home: pathlib.Path,
-    name: str,
-    kind: str,
-    delay: float,
-    choice: random.Random,
+    home: pathlib.Path, name: str, kind: str, delay: float, choice: random.Random
 ) -> tuple[str, list[str], str]:
     """Run a command and signal it; returns outcome, problems and output."""
     token = f'{os.getpid()}-{choice.getrandbits(64)}'
@@ -120,11 +107,7 @@ def _try(
     memory = {*os.listdir('/dev/shm')}
     with tempfile.TemporaryFile('w+') as said:
         process = subprocess.Popen(
-            _command(COMMANDS[name]),
-            cwd=home,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            env=environ,
+            _command(COMMANDS[name]), cwd=home, stdout=said, stderr=subprocess.STDOUT, env=environ
         )
         time.sleep(delay)
         for position, number in enumerate(KINDS[kind]):
@@ -151,9 +134,7 @@ def _try(
     return f'{kind} → {status}', problems, text
 
 
-def _find_remains(
-    home: pathlib.Path, token: str, memory: set[str]
-) -> list[str]:
+def _find_remains(home: pathlib.Path, token: str, memory: set[str]) -> list[str]:
     """Wait for the end of everything, and name what is left."""
     give_up = time.monotonic() + GRACE
     while True:
@@ -166,9 +147,7 @@ def _find_remains(
         ]
         new = {*os.listdir('/dev/shm')} - memory
         if new:  # Others may have made them.
-            maps = ''.join(
-                _read(path) for path in pathlib.Path('/proc').glob('*/maps')
-            )
+            maps = ''.join(_read(path) for path in pathlib.Path('/proc').glob('*/maps'))
             left += [f'/dev/shm/{x} is left' for x in new if x not in maps]
         if not left or time.monotonic() > give_up:
             return left

@@ -90,9 +90,7 @@ class Training:
             raise RuntimeError(f'The training ended:\n{output}')
 
 
-def observe(
-    training: Training, options: argparse.Namespace
-) -> Iterator[list[float]]:
+def observe(training: Training, options: argparse.Namespace) -> Iterator[list[float]]:
     """Kill and resume now and then; yields what `COLUMNS` names."""
     choice = random.Random(0)
     began = killed_at = started_at = time.monotonic()
@@ -138,9 +136,7 @@ def draw(rows: np.ndarray, file: pathlib.Path) -> None:
     from matplotlib import pyplot
 
     names = [name for name in COLUMNS if name != 'minutes']
-    figure, axes = pyplot.subplots(
-        len(names), figsize=(8, 12), sharex=True, layout='constrained'
-    )
+    figure, axes = pyplot.subplots(len(names), figsize=(8, 12), sharex=True, layout='constrained')
     for number, (name, axis) in enumerate(zip(names, axes, strict=True), 1):
         axis.plot(rows[:, 0], rows[:, number], linewidth=1)
         axis.set_title(COLUMNS[name], fontsize=9)
@@ -157,9 +153,7 @@ def compare(rows: np.ndarray) -> None:
     first = (minutes > WARM_UP_MINUTES) & (minutes < WARM_UP_MINUTES + span)
     last = minutes > minutes[-1] - span
     for number, title in enumerate(COLUMNS.values()):
-        early, late = (
-            np.median(rows[which, number]) for which in (first, last)
-        )
+        early, late = (np.median(rows[which, number]) for which in (first, last))
         print(f'{title:<30}{early:>14,.0f}{late:>14,.0f}')
 
 

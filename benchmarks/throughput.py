@@ -155,13 +155,10 @@ def compare_stepping() -> None:
     cores = len(os.sched_getaffinity(0))
     processes = [peers.start(sys.executable, 'one_core') for _ in range(cores)]
     limit = sum(peers.result(process) or 0.0 for process in processes)
-    print(
-        f'\nstepping alone; the limit of {cores} cores is {limit:,.0f} steps/s'
-    )
+    print(f'\nstepping alone; the limit of {cores} cores is {limit:,.0f} steps/s')
     for agents in (8, 32):
         ours = statistics.median(
-            alone.run(__spec__.name, 'stepping', agents)['rate']
-            for _ in range(REPEATS)
+            alone.run(__spec__.name, 'stepping', agents)['rate'] for _ in range(REPEATS)
         )
         theirs = peers.result(peers.start(sys.executable, 'stepping', agents))
         print(

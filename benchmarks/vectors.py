@@ -127,9 +127,7 @@ def compare(env: str, agents: int) -> None:
     """Print the rates of both, and the ratio of those side by side."""
     rates: Any = alone.run(__spec__.name, env, agents)
     ours, theirs, paused = (statistics.median(each) for each in rates.values())
-    ratios = sorted(
-        mine / other for mine, other, _ in zip(*rates.values(), strict=True)
-    )
+    ratios = sorted(mine / other for mine, other, _ in zip(*rates.values(), strict=True))
     ratio = statistics.median(ratios)
     print(
         f'{env:26} {agents:3}   simulate {ours:8,.0f} steps/s   bare '

@@ -76,9 +76,7 @@ def ship(run: pathlib.Path, target: pathlib.Path) -> None:
 
 def describe(name: str) -> str:
     """Evaluate what is shipped of a run, and describe it as a row."""
-    found = agents.evaluate(
-        ZOO / name, num_episodes=EPISODES, seed=EVALUATION_SEED
-    )
+    found = agents.evaluate(ZOO / name, num_episodes=EPISODES, seed=EVALUATION_SEED)
     seconds = agents.results(ZOO / name)['seconds'][-1]
     return (
         f'| `{name}` | {found.env} | {found.checkpoint:,} steps '

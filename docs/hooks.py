@@ -21,9 +21,7 @@ LANGUAGES = {'.py': 'python', '.toml': 'toml', '.yml': 'yaml'}
 def on_files(files, config):
     """Add a page for each file that is linked to."""
     waiting = [file.src_uri for file in files.documentation_pages()]
-    waiting = [
-        (uri, _link_tests(_read(ROOT / 'docs' / uri))) for uri in waiting
-    ]
+    waiting = [(uri, _link_tests(_read(ROOT / 'docs' / uri))) for uri in waiting]
     while waiting:
         uri, text = waiting.pop()
         for path in _linked(uri, text):
@@ -56,14 +54,10 @@ def _link_tests(text):
     """Let tests be links, in tables each in a line of its own."""
     text = re.sub(r'(?<=`)\n(?=`tests/)', ' ', text)
     text = '\n'.join(
-        re.sub(
-            r'(?<=[`)]) (?=`tests/)', '<br>' if line[:1] == '|' else ', ', line
-        )
+        re.sub(r'(?<=[`)]) (?=`tests/)', '<br>' if line[:1] == '|' else ', ', line)
         for line in text.split('\n')
     )
-    return TEST.sub(
-        lambda found: f'[{found[2].replace("_", " ")}](../{found[1]})', text
-    )
+    return TEST.sub(lambda found: f'[{found[2].replace("_", " ")}](../{found[1]})', text)
 
 
 def _linked(uri, text):

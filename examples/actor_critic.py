@@ -22,9 +22,7 @@ class ActorCritic(Algorithm):
     def __init__(self, networks, task):
         super().__init__()
         if any(map(sequences.is_recurrent, networks)) or networks.encoder:
-            raise errors.ConfigError(
-                'ActorCritic needs network=feed_forward and no images.'
-            )
+            raise errors.ConfigError('ActorCritic needs network=feed_forward and no images.')
         self.policy = pieces.define_policy(networks, task)
         self._value = networks.value
         weights = [*self.policy.weights, *networks.value.trainable_variables]
@@ -83,11 +81,7 @@ class ActorCritic(Algorithm):
         return [self._recorder.of_agents()]
 
     def saved(self):
-        return {
-            'recorder': self._recorder,
-            'value': self._value,
-            'optimizer': self._optimizer,
-        }
+        return {'recorder': self._recorder, 'value': self._value, 'optimizer': self._optimizer}
 
     def _loss(self, steps):
         policy = self.policy.unroll(steps['inputs'], steps['begins'], ())

@@ -24,9 +24,7 @@ policy = run_policy.Policy(file)
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         try:
-            asked = json.loads(
-                self.rfile.read(int(self.headers['Content-Length']))
-            )
+            asked = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
             action, state = policy.step(**asked)
             code, answer = 200, {'action': action.tolist()}
             if state is not None:

@@ -75,17 +75,14 @@ OTHERS = {
 }
 
 FENCE = re.compile(
-    r'^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$',
-    re.MULTILINE | re.DOTALL,
+    r'^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$', re.MULTILINE | re.DOTALL
 )
 MARK = re.compile(r'<!-- (not run|from): (.+) -->\s*\Z')
 LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)')
 HEADING = re.compile(r'^#+ (.+)$', re.MULTILINE)
 COMMENT = re.compile(r'<!--.*?-->', re.DOTALL)
 TEST = re.compile(r'(tests/[\w/]+\.py)::(\w+)')
-PATH = re.compile(
-    r'`((?:agents|benchmarks|docs|examples|tests)/[\w/]+(?:\.\w+)?)'
-)
+PATH = re.compile(r'`((?:agents|benchmarks|docs|examples|tests)/[\w/]+(?:\.\w+)?)')
 SET = re.compile(r'`(\w+)=([^`]+)`')
 
 
@@ -227,15 +224,9 @@ def test_every_page_is_in_the_site():
 
 
 def test_messages_are_those_of_the_code():
-    titles = re.findall(
-        r'^#### `(.+)`$', (DOCS / 'messages.md').read_text(), re.M
-    )
+    titles = re.findall(r'^#### `(.+)`$', (DOCS / 'messages.md').read_text(), re.M)
     assert len(titles) >= 30
-    texts = [
-        text
-        for file in (ROOT / 'agents').rglob('*.py')
-        for text in read_texts(file)
-    ]
+    texts = [text for file in (ROOT / 'agents').rglob('*.py') for text in read_texts(file)]
     for title in titles:
         parts = map(re.escape, filter(None, title.split('…')))
         pattern = re.compile('.*'.join(parts), re.DOTALL)
@@ -333,8 +324,6 @@ def read_texts(file):
 
 def is_part(some, text):
     """Whether some lines follow each other in a text, however indented."""
-    lines, others = [
-        [line.strip() for line in each.splitlines()] for each in (some, text)
-    ]
+    lines, others = [[line.strip() for line in each.splitlines()] for each in (some, text)]
     ends = range(len(lines), len(others) + 1)
     return any(others[end - len(lines) : end] == lines for end in ends)

@@ -16,11 +16,7 @@ LAYERS = (
     ('config', 'terminal'),
     ('tools',),
 )
-HEIGHT = {
-    name: height
-    for height, names in enumerate(reversed(LAYERS))
-    for name in names
-}
+HEIGHT = {name: height for height, names in enumerate(reversed(LAYERS)) for name in names}
 
 
 def imported(path):
@@ -51,7 +47,6 @@ def test_imports_lead_downwards():
         f'{path.relative_to(ROOT)} imports {package}'
         for path in sorted(ROOT.glob('*/**/*.py'))
         for package in imported(path)
-        if (own := path.relative_to(ROOT).parts[0]) != package
-        and HEIGHT[own] <= HEIGHT[package]
+        if (own := path.relative_to(ROOT).parts[0]) != package and HEIGHT[own] <= HEIGHT[package]
     ]
     assert not wrong, '\n'.join(wrong)

@@ -25,8 +25,7 @@ def package(tmp_path, monkeypatch):
         'lost': 'nowhere',
     }
     (folder / '__init__.py').write_text(
-        'from agents import lazy\n'
-        f'__getattr__, __dir__ = lazy.exports(__name__, {names})\n'
+        f'from agents import lazy\n__getattr__, __dir__ = lazy.exports(__name__, {names})\n'
     )
     (folder / 'inner').mkdir()
     (folder / 'inner' / 'same.py').write_text('same = 42\n')

@@ -33,10 +33,7 @@ def archives(tmp_path_factory, run_python):
         built = {name: zipped.read(name) for name in zipped.namelist()}
     with tarfile.open(sources) as tarred:
         files = [entry for entry in tarred if entry.isfile()]
-        given = {
-            entry.name.partition('/')[2]: tarred.extractfile(entry).read()
-            for entry in files
-        }
+        given = {entry.name.partition('/')[2]: tarred.extractfile(entry).read() for entry in files}
     return built, given
 
 

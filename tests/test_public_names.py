@@ -20,9 +20,7 @@ NAMES = {
     'agents.scripts.networks': ['feed_forward', 'recurrent', 'compose'],
     'agents.scripts.train': ['main'],
     'agents.scripts.visualize': ['main'],
-    'agents.scripts.utility': [
-        *['define_batch_env', 'define_simulation_graph', 'define_saver'],
-    ],
+    'agents.scripts.utility': [*['define_batch_env', 'define_simulation_graph', 'define_saver']],
     'agents.algorithms.ppo': ['PPO'],
 }
 

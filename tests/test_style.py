@@ -12,11 +12,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 @pytest.mark.parametrize(
     'command',
-    [
-        ['ruff', 'format', '--check', '--diff', '.'],
-        ['ruff', 'check', '.'],
-        ['mypy'],
-    ],
+    [['ruff', 'format', '--check', '--diff', '.'], ['ruff', 'check', '.'], ['mypy']],
     ids=['format', 'lint', 'types'],
 )
 def test_checks(run_python, command):

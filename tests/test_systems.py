@@ -67,9 +67,7 @@ def test_windows_is_refused_with_what_to_do(run_python):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    sys.version_info < (3, 11), reason='pathlib takes what hides for a method'
-)
+@pytest.mark.skipif(sys.version_info < (3, 11), reason='pathlib takes what hides for a method')
 def test_run_as_on_a_mac(tmp_path, nothing_left, run_python):
     (tmp_path / 'sitecustomize.py').write_text(LIKE_A_MAC)
     (tmp_path / 'mine.py').write_text(CONFIG)
@@ -94,9 +92,7 @@ def test_run_as_on_a_mac(tmp_path, nothing_left, run_python):
         ('darwin', [], '', ''),
     ],
 )
-def test_drawing_without_a_display(
-    monkeypatch, system, installed, drawn_by, in_workers
-):
+def test_drawing_without_a_display(monkeypatch, system, installed, drawn_by, in_workers):
     def find(name):
         return name if name in installed else None
 

@@ -15,10 +15,7 @@ ROW = re.compile(
     r'\| (?P<mean>[-\d.]+) ± (?P<std>[\d.]+) \|$',
     re.MULTILINE,
 )
-ROWS = {
-    row['name']: row
-    for row in ROW.finditer((ROOT / 'docs' / 'zoo.md').read_text())
-}
+ROWS = {row['name']: row for row in ROW.finditer((ROOT / 'docs' / 'zoo.md').read_text())}
 
 
 def test_page_has_all_that_there_are():
@@ -32,8 +29,7 @@ SOME = 'memory_native', 'hopper', 'ant'
 
 
 @pytest.mark.parametrize(
-    'name',
-    [n if n in SOME else pytest.param(n, marks=pytest.mark.slow) for n in ROWS],
+    'name', [n if n in SOME else pytest.param(n, marks=pytest.mark.slow) for n in ROWS]
 )
 def test_policies_are_loaded_and_act(name):
     policy = agents.load(ZOO / name)
@@ -43,8 +39,7 @@ def test_policies_are_loaded_and_act(name):
 
 
 @pytest.mark.parametrize(
-    'name',
-    [NATIVE[0], *(pytest.param(n, marks=pytest.mark.slow) for n in NATIVE[1:])],
+    'name', [NATIVE[0], *(pytest.param(n, marks=pytest.mark.slow) for n in NATIVE[1:])]
 )
 def test_scores_are_those_of_the_page(name):
     """Within what other episodes may score."""

@@ -29,9 +29,7 @@ class Walk(gym.Env[Observ, np.int64]):
     def __init__(self, length: int = 5):
         self._length = length
 
-    def reset(
-        self, *, seed: int | None = None, options: Info | None = None
-    ) -> tuple[Observ, Info]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observ, Info]:
         super().reset(seed=seed)
         return np.zeros(2, np.float32), {}
 

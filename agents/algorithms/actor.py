@@ -23,9 +23,7 @@ class Actor(Algorithm):
         super().__init__()
         self.convolutional = policy.convolutional
         self._policy = policy
-        self._state = state.variables(
-            sequences.zero_state(policy.network, num_agents)
-        )
+        self._state = state.variables(sequences.zero_state(policy.network, num_agents))
 
     def begin_episode(self, begins: tf.Tensor) -> None:
         state.assign(self._state, sequences.forget(self._state, begins))
@@ -33,6 +31,4 @@ class Actor(Algorithm):
     def perform(self, observ: Any) -> tf.Tensor:
         distribution, new = self._policy.step(observ, state.read(self._state))
         state.assign(self._state, new)
-        return distributions.unflatten(
-            self._policy.action_space, distribution.mode
-        )
+        return distributions.unflatten(self._policy.action_space, distribution.mode)

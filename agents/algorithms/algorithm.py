@@ -114,9 +114,7 @@ class Algorithm(tf.Module):
         """Choose actions `[agent, ...]` for observations `[agent, ...]`."""
         raise NotImplementedError
 
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
+    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
         """Take in what came of the actions."""
 
     def end_episode(self, done: tf.Tensor) -> None:
@@ -187,9 +185,7 @@ class Wrapper(Algorithm):
     def perform(self, observ: Any) -> tf.Tensor:
         return self.algorithm.perform(observ)
 
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
+    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
         self.algorithm.experience(observ, action, transition)
 
     def end_episode(self, done: tf.Tensor) -> None:

@@ -66,9 +66,7 @@ class Collector(tf.Module):
         state.assign(self._state, new)
         return self._sample(distribution)
 
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
+    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
         """Record what came of the actions."""
         action = distributions.flatten(self._policy.action_space, action)
         self._recorder.append(observ, action, transition)
@@ -100,11 +98,7 @@ class Collector(tf.Module):
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint between rollouts holds, by name."""
-        return {
-            'rollouts': self._rollouts,
-            'state': self._state,
-            'rollout': self._recorder,
-        }
+        return {'rollouts': self._rollouts, 'state': self._state, 'rollout': self._recorder}
 
     def _define_state(self, num_agents: int) -> Any:
         """The recurrent state at the beginning."""
@@ -138,9 +132,7 @@ class ForeseeingCollector(Collector):
         super().__init__(policy, task)
         size = distributions.output_size(task.action_space)
         # What was put out for the observations that are acted on.
-        self._output = tf.Variable(
-            tf.zeros((task.num_agents, size)), trainable=False
-        )
+        self._output = tf.Variable(tf.zeros((task.num_agents, size)), trainable=False)
         self._value = tf.Variable(tf.zeros(task.num_agents), trainable=False)
 
     def perform(self, observ: Any) -> tf.Tensor:
@@ -155,14 +147,10 @@ class ForeseeingCollector(Collector):
         choose = piece(lambda *given: self._sample(policy.describe(*given)))
         return choose(output, inputs.mask)
 
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
+    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
         action = distributions.flatten(self._policy.action_space, action)
         foreseen = Foreseen(
-            self._output.read_value(),
-            self._value.read_value(),
-            self._predict_next(transition),
+            self._output.read_value(), self._value.read_value(), self._predict_next(transition)
         )
         self._recorder.append(observ, action, transition, foreseen)
 
@@ -174,9 +162,7 @@ class ForeseeingCollector(Collector):
 
     def _define_state(self, num_agents: int) -> Any:
         networks = self._policy.network, self._predictor.network
-        return tuple(
-            sequences.zero_state(network, num_agents) for network in networks
-        )
+        return tuple(sequences.zero_state(network, num_agents) for network in networks)
 
     def _predict(self, features: Any, before: Any) -> tuple[tf.Tensor, Any]:
         network = self._predictor.network
@@ -196,9 +182,7 @@ class ForeseeingCollector(Collector):
             features = self._policy.encode(inputs.visible)
             return self._predict(features, state.read(self._state)[1])[0]
 
-        return tf.cond(
-            ends | tf.reduce_any(cut), predict, lambda: tf.zeros(cut.shape)
-        )
+        return tf.cond(ends | tf.reduce_any(cut), predict, lambda: tf.zeros(cut.shape))
 
 
 def _split_state(record: Record) -> Record:
@@ -225,7 +209,5 @@ class Collecting(Algorithm):
     def perform(self, observ: Any) -> tf.Tensor:
         return self.collector.perform(observ)
 
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
+    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
         self.collector.experience(observ, action, transition)

@@ -21,9 +21,7 @@ from agents.tools.graph.communicator import ALONE, Communicator
 
 
 def define(
-    define_algorithm: Callable[[Networks, Task], Algorithm],
-    networks: Networks,
-    task: Task,
+    define_algorithm: Callable[[Networks, Task], Algorithm], networks: Networks, task: Task
 ) -> Algorithm:
     """Make what this rank is: the one that learns, or one that acts for it.
 
@@ -180,6 +178,4 @@ def _join(records: list[Record]) -> Record:
     states = [record.state for record in records]
     rest = [record._replace(state=()) for record in records]
     joined = nested.map(lambda *parts: tf.concat(parts, 1), *rest)
-    return joined._replace(
-        state=nested.map(lambda *parts: tf.concat(parts, 0), *states)
-    )
+    return joined._replace(state=nested.map(lambda *parts: tf.concat(parts, 0), *states))

@@ -104,9 +104,7 @@ class MinibatchLearner(GradientLearner):
         raise NotImplementedError
 
 
-def define_steps(
-    rollout: Rollout, config: AttrDict, ranks: Communicator = ALONE
-) -> dict[str, Any]:
+def define_steps(rollout: Rollout, config: AttrDict, ranks: Communicator = ALONE) -> dict[str, Any]:
     """What a policy is improved by, for `sequences.to_rows`."""
     return {
         'inputs': rollout.inputs,
@@ -122,9 +120,7 @@ def apply_to_rows(policy: Policy, rows: Any) -> tuple[dict[str, Any], Any]:
     return steps, policy.unroll(steps['inputs'], steps['begins'], before)
 
 
-def scale_advantage(
-    rollout: Rollout, config: AttrDict, ranks: Communicator = ALONE
-) -> tf.Tensor:
+def scale_advantage(rollout: Rollout, config: AttrDict, ranks: Communicator = ALONE) -> tf.Tensor:
     """The advantages by which a policy is improved; zero where lost."""
     if not config.normalize_advantage:
         return rollout.advantage

@@ -4,11 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 from agents.algorithms.algorithm import Task
-from agents.algorithms.collector import (
-    Collecting,
-    Collector,
-    ForeseeingCollector,
-)
+from agents.algorithms.collector import Collecting, Collector, ForeseeingCollector
 from agents.algorithms.learner import Learner, MinibatchLearner
 from agents.parts import layers, minibatches, moments, normalize, returns
 from agents.parts.critic import Predictor
@@ -54,9 +50,7 @@ class OnPolicy(Collecting):
         task: What the algorithm is made for.
     """
 
-    def __init__(
-        self, policy: Policy, learner: Learner, critic: Predictor, task: Task
-    ):
+    def __init__(self, policy: Policy, learner: Learner, critic: Predictor, task: Task):
         super().__init__()
         config, ranks = task.config, task.ranks
         if policy.encoder is not None and not learner.learns_value:
@@ -70,18 +64,12 @@ class OnPolicy(Collecting):
         self.policy = policy
         self.learner = learner
         self.critic = critic
-        self.convolutional = layers.has_convolutions(
-            policy.network, policy.encoder, critic.network
-        )
+        self.convolutional = layers.has_convolutions(policy.network, policy.encoder, critic.network)
         # Only who learns both looks frames up.
         self.keeps_frames = task.stacks_frames and learner.learns_value
         self.collector = self._define_collector(task)
         self.reward_normalizer = normalize.NormalizeReward(
-            task.num_agents,
-            config.normalize_reward,
-            config.discount,
-            config.reward_clip,
-            ranks,
+            task.num_agents, config.normalize_reward, config.discount, config.reward_clip, ranks
         )
         self._config = config
         self._observ_shape = spaces.shape(task.observ_space)
@@ -257,9 +245,7 @@ class OnPolicy(Collecting):
         later = tf.concat([value[1:], next_value[-1:]], 0)
         return value, tf.where(record.done, next_value, later)
 
-    def _learn(
-        self, rollout: Rollout, chances: Chances
-    ) -> dict[str, tf.Tensor]:
+    def _learn(self, rollout: Rollout, chances: Chances) -> dict[str, tf.Tensor]:
         """Improve the policy and the critic, at the same time if they can."""
         scale = chances.learning_rate_scale
         if self.learner.learns_value:
@@ -281,9 +267,7 @@ class OnPolicy(Collecting):
         }
 
     @around_networks
-    def _learn_in_step(
-        self, rollout: Rollout, chances: Chances
-    ) -> list[dict[str, tf.Tensor]]:
+    def _learn_in_step(self, rollout: Rollout, chances: Chances) -> list[dict[str, tf.Tensor]]:
         """Improve both by a minibatch of each at a time.
 
         So their gradients go to other ranks in one message.
@@ -299,10 +283,7 @@ class OnPolicy(Collecting):
             found = minibatches.train_in_step(every, self._ranks)
         else:
             found = [minibatches.train(each, self._ranks) for each in every]
-        return [
-            conclude(metrics)
-            for (_, conclude), metrics in zip(begun, found, strict=True)
-        ]
+        return [conclude(metrics) for (_, conclude), metrics in zip(begun, found, strict=True)]
 
     @around_networks
     def _learn_policy(
@@ -317,20 +298,15 @@ class OnPolicy(Collecting):
         return self.critic.update(rollout, key, scale)
 
     @around_networks
-    def _conclude(
-        self, rollout: Rollout, chances: Chances
-    ) -> dict[str, tf.Tensor]:
+    def _conclude(self, rollout: Rollout, chances: Chances) -> dict[str, tf.Tensor]:
         """Make ready for the next rollout; returns numbers for the log."""
         self.policy.adapt(self.collector.last().observ, self._sound)
         log = rollout._asdict()
         state.assign(self._log, {name: log[name] for name in self._log})
-        _, variance = moments.mean_and_variance(
-            rollout.advantage, ranks=self._ranks
-        )
+        _, variance = moments.mean_and_variance(rollout.advantage, ranks=self._ranks)
         return {
             'advantage_std': tf.cast(tf.sqrt(variance), tf.float32),
-            'learning_rate': self._config.learning_rate
-            * chances.learning_rate_scale,
+            'learning_rate': self._config.learning_rate * chances.learning_rate_scale,
         }
 
 

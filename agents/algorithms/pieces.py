@@ -23,9 +23,7 @@ def define_policy(networks: Networks, task: Task) -> Policy:
     )
 
 
-def define_optimizer(
-    weights: Sequence[Any], task: Task, in_epochs: bool = False
-) -> Adam:
+def define_optimizer(weights: Sequence[Any], task: Task, in_epochs: bool = False) -> Adam:
     """Make the optimizer of the weights of a policy, and maybe others.
 
     Args:
@@ -42,9 +40,7 @@ def define_optimizer(
     )
 
 
-def define_critic(
-    networks: Networks, task: Task, batch_size: int, epochs: int
-) -> Critic:
+def define_critic(networks: Networks, task: Task, batch_size: int, epochs: int) -> Critic:
     """Make the critic, on its device.
 
     Args:
@@ -60,11 +56,7 @@ def define_critic(
         return Critic(
             networks.value,
             adam.define(
-                networks.value.trainable_variables,
-                rate,
-                config,
-                task.ranks,
-                task.averages_by_epoch,
+                networks.value.trainable_variables, rate, config, task.ranks, task.averages_by_epoch
             ),
             task.num_agents,
             batch_size,

@@ -124,9 +124,7 @@ def draw(
     columns = next(n for n in (1, 2, 3, 4) if n * n >= count or n == 4)
     rows = math.ceil(count / columns)
     size = SIZE if count == 1 else (PANEL[0] * columns, PANEL[1] * rows)
-    figure = Figure(
-        figsize=size, dpi=DPI, layout='constrained', facecolor=colors.ground
-    )
+    figure = Figure(figsize=size, dpi=DPI, layout='constrained', facecolor=colors.ground)
     every = figure.subplots(rows, columns, squeeze=False).ravel()
     for unused in every[count:]:
         unused.remove()
@@ -162,10 +160,7 @@ def encode(figure: Any, format: str) -> bytes:
     image = io.BytesIO()
     # Dates and numbers by chance would make it another file each time.
     metadata = {'png': {'Software': None}, 'svg': {'Date': None}}[format]
-    with (
-        matplotlib.rc_context({'svg.hashsalt': 'agents'}),
-        warnings.catch_warnings(),
-    ):
+    with matplotlib.rc_context({'svg.hashsalt': 'agents'}), warnings.catch_warnings():
         warnings.simplefilter('ignore')  # Such as of letters no font has.
         figure.savefig(image, format=format, dpi=DPI, metadata=metadata)
     return image.getvalue()
@@ -175,8 +170,7 @@ def require_format(file: pathlib.Path) -> None:
     """Refuse a file whose name tells no format."""
     if file.suffix.lower() not in FORMATS:
         raise errors.ConfigError(
-            f'{file} has to end with {" or ".join(FORMATS)}, which tells the '
-            'format.'
+            f'{file} has to end with {" or ".join(FORMATS)}, which tells the format.'
         )
 
 
@@ -205,8 +199,7 @@ def _draw_line(axes: Any, line: Line, scale: float, colors: Theme) -> None:
     count = len(line.places)
     shown = np.linspace(0, count - 1, min(count, MOST_POINTS)).round()
     places, values, low, high = [
-        each[shown.astype(int)]
-        for each in (line.places / scale, line.values, line.low, line.high)
+        each[shown.astype(int)] for each in (line.places / scale, line.values, line.low, line.high)
     ]
     axes.fill_between(places, low, high, color=color, alpha=0.18, linewidth=0)
     axes.plot(
@@ -279,9 +272,7 @@ def _head_all(figure: Any, title: str, subtitle: str, colors: Theme) -> None:
     above.set_parse_math(False)
 
 
-def _name_ends(
-    axes: Any, lines: Sequence[Line], scale: float, colors: Theme
-) -> None:
+def _name_ends(axes: Any, lines: Sequence[Line], scale: float, colors: Theme) -> None:
     """Write the name of each line at the right, as high as its end."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high)  # Names must not change it any more.
@@ -333,9 +324,7 @@ def _spread(heights: Sequence[float], gap: float) -> list[float]:
     index = 0
     while index + 1 < len(clusters):
         if clusters[index + 1][0] - clusters[index][-1] < gap - 1e-9:
-            clusters[index] = _around(
-                clusters[index] + clusters.pop(index + 1), gap
-            )
+            clusters[index] = _around(clusters[index] + clusters.pop(index + 1), gap)
             index = max(0, index - 1)
         else:
             index += 1
@@ -361,9 +350,7 @@ def _list_names(figure: Any, lines: Sequence[Line], colors: Theme) -> None:
     handles = []
     for line in lines:
         color, style = _look(line, colors)
-        handles.append(
-            Line2D([], [], color=color, linestyle=style, linewidth=1.8)
-        )
+        handles.append(Line2D([], [], color=color, linestyle=style, linewidth=1.8))
     longest = max(len(line.name) for line in lines)
     columns = 1 if longest > 45 else 2 if longest > LONGEST_NAME else 3
     rows = math.ceil(len(lines) / columns)

@@ -54,11 +54,7 @@ def median(strata: Sequence[np.ndarray]) -> np.ndarray:
 
 Statistic = Callable[[Sequence[np.ndarray]], np.ndarray]
 
-STATISTICS: Mapping[str, Statistic] = {
-    'mean': mean,
-    'iqm': interquartile_mean,
-    'median': median,
-}
+STATISTICS: Mapping[str, Statistic] = {'mean': mean, 'iqm': interquartile_mean, 'median': median}
 
 
 def interval(

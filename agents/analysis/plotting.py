@@ -21,11 +21,7 @@ PHASES = {'eval': 'evaluation', 'train': 'training'}
 BOTH = 'both'
 DOTTED = 2
 AXES = 'steps', 'seconds'
-STATISTICS = {
-    'mean': 'mean',
-    'iqm': 'interquartile mean',
-    'median': 'median',
-}
+STATISTICS = {'mean': 'mean', 'iqm': 'interquartile mean', 'median': 'median'}
 
 # Columns of the table, and those that are left out first if it is too wide.
 HEAD = 'group', 'runs', curves.SCORE, '95% interval', 'best', 'steps', 'time'
@@ -157,9 +153,7 @@ def plot(
         notes += [f'{each.label}: {_name_runs(each)}' for each in groups]
         if len(groups) == 1 and title is None:
             title = groups[0].label
-    made = plot_groups(
-        groups, outfile, axis, phase, theme, title, smooth, statistic, y
-    )
+    made = plot_groups(groups, outfile, axis, phase, theme, title, smooth, statistic, y)
     return dataclasses.replace(made, notes=[*notes, *made.notes])
 
 
@@ -218,9 +212,7 @@ def draw_run(logdir: pathlib.Path, file: pathlib.Path) -> None:
 
 
 def format_table(
-    summaries: Sequence[Summary],
-    width: int | None = None,
-    y: str = curves.SCORE,
+    summaries: Sequence[Summary], width: int | None = None, y: str = curves.SCORE
 ) -> Iterator[str]:
     """Write the final values of groups as a table.
 
@@ -248,8 +240,7 @@ def format_table(
     for name, *cells in rows:
         shown = errors.shorten(name, widths[0])
         yield f'{shown:<{widths[0]}}' + ''.join(
-            f'  {cell:>{size}}'
-            for cell, size in zip(cells, widths[1:], strict=True)
+            f'  {cell:>{size}}' for cell, size in zip(cells, widths[1:], strict=True)
         )
 
 
@@ -280,9 +271,7 @@ def _find_phase(groups: Sequence[Group], y: str) -> str:
     raise errors.ConfigError(f'There is nothing to plot: {y} has no values.')
 
 
-def _with_values(
-    groups: Sequence[Group], phase: str, y: str
-) -> tuple[list[Group], list[str]]:
+def _with_values(groups: Sequence[Group], phase: str, y: str) -> tuple[list[Group], list[str]]:
     """Leave out runs that have no value of a column, and say so."""
     kept, notes = [], []
     for each in groups:
@@ -326,9 +315,7 @@ def _draw_panels(
     lines: dict[str, list[drawing.Line]] = {}
     for env, members in panels.items():
         lines[env] = []
-        for each, (index, phase) in itertools.product(
-            members, enumerate(phases)
-        ):
+        for each, (index, phase) in itertools.product(members, enumerate(phases)):
             band = _aggregate(each, phase, axis, smooth, statistic, y)
             # More bands would hide each other.
             if index and (not alone or len(each.runs) == 1):
@@ -346,12 +333,7 @@ def _draw_panels(
 
 
 def _aggregate(
-    group: Group,
-    phase: str,
-    axis: str,
-    smooth: int,
-    statistic: str,
-    y: str = curves.SCORE,
+    group: Group, phase: str, axis: str, smooth: int, statistic: str, y: str = curves.SCORE
 ) -> _Band:
     """Make the line of a group, and its band."""
     found = _read(group, phase, y)
@@ -369,9 +351,7 @@ def _aggregate(
             f'The runs of {group.label} have no steps in common: one ends '
             'before another begins. Draw them one by one: --by run.'
         )
-    lines = [
-        np.interp(grid, found[index].steps, scores[index]) for index in present
-    ]
+    lines = [np.interp(grid, found[index].steps, scores[index]) for index in present]
     strata = [np.stack(lines, -1)]
     function = estimates.STATISTICS[statistic]
     places = grid
@@ -455,8 +435,7 @@ def _explain(
 def _what_runs_are(groups: Sequence[Group]) -> str:
     """Seeds, if runs of a group have different ones, else just runs."""
     different = all(
-        len({str(r.settings.get('seed')) for r in each.runs}) == len(each.runs)
-        for each in groups
+        len({str(r.settings.get('seed')) for r in each.runs}) == len(each.runs) for each in groups
     )
     return 'seeds' if different else 'runs'
 

@@ -106,8 +106,7 @@ class Results(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise KeyError(
-            f'There is no column {key!r}{errors.nearest(key, self)} There are '
-            f'{", ".join(self)}.'
+            f'There is no column {key!r}{errors.nearest(key, self)} There are {", ".join(self)}.'
         )
 
     def __repr__(self) -> str:
@@ -147,8 +146,7 @@ def _parse(cell: str, directory: pathlib.Path) -> float:
         return float(cell or math.nan)
     except ValueError as error:
         raise errors.ConfigError(
-            f'Cannot read {directory / progress.FILE}: {error}. Mend or remove '
-            'the file.'
+            f'Cannot read {directory / progress.FILE}: {error}. Mend or remove the file.'
         ) from error
 
 
@@ -157,12 +155,7 @@ def _join(name: str, runs: Mapping[str, Results]) -> Results:
     names = dict.fromkeys(name for run in runs.values() for name in run)
     counts: Sequence[int] = [run.count for run in runs.values()]
     columns = {
-        key: np.concatenate(
-            [
-                run.get(key, np.full(run.count, math.nan))
-                for run in runs.values()
-            ]
-        )
+        key: np.concatenate([run.get(key, np.full(run.count, math.nan)) for run in runs.values()])
         for key in names
     }
     # As objects, which share a long name between rows.

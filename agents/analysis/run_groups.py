@@ -91,9 +91,7 @@ def find(paths: Sequence[str | pathlib.Path]) -> list[Run]:
     return list(found.values())
 
 
-def find_inside(
-    path: pathlib.Path, depth: int = DEPTH
-) -> Iterator[pathlib.Path]:
+def find_inside(path: pathlib.Path, depth: int = DEPTH) -> Iterator[pathlib.Path]:
     """Directories with results: a directory itself, or those within it.
 
     Args:
@@ -148,9 +146,7 @@ def _age(run: Run) -> tuple[float, str]:
     return os.lstat(run.directory / progress.FILE).st_mtime, run.name
 
 
-def rename(
-    groups: Sequence[Group], labels: Sequence[str], runs: Sequence[Run]
-) -> list[Group]:
+def rename(groups: Sequence[Group], labels: Sequence[str], runs: Sequence[Run]) -> list[Group]:
     """Replace the labels of groups, in the order of their first runs.
 
     Groups of the same label, in several environments, stay so.
@@ -164,9 +160,7 @@ def rename(
         The groups in that order.
     """
     order = {run.directory: number for number, run in enumerate(runs)}
-    groups = sorted(
-        groups, key=lambda each: min(order[run.directory] for run in each.runs)
-    )
+    groups = sorted(groups, key=lambda each: min(order[run.directory] for run in each.runs))
     before = list(dict.fromkeys(each.label for each in groups))
     if len(labels) != len(before):
         raise errors.ConfigError(
@@ -186,9 +180,7 @@ def group(runs: Sequence[Run], by: str = 'config') -> list[Group]:
             what has no influence on results; `run` for each on its own;
             `seed`; or a setting whose value they share.
     """
-    if by not in (*BY, *SETTINGS) and not any(
-        by in run.settings for run in runs
-    ):
+    if by not in (*BY, *SETTINGS) and not any(by in run.settings for run in runs):
         errors.require_known('setting', by, [*BY, *SETTINGS])
     by_env = _split(runs, ['env'])
     return [each for members in by_env for each in _group(members, by)]
@@ -208,9 +200,7 @@ def _group(runs: Sequence[Run], by: str) -> list[Group]:
 def describe(run: Run, keys: Sequence[str]) -> str:
     """Some settings of a run, as in `learning_rate=0.001 seed=3`."""
     return ' '.join(
-        f'{key}={render.format_value(run.settings[key])}'
-        if key in run.settings
-        else f'{key}=?'
+        f'{key}={render.format_value(run.settings[key])}' if key in run.settings else f'{key}=?'
         for key in keys
     )
 
@@ -244,9 +234,7 @@ def _order(run: Run, keys: Sequence[str]) -> list[tuple[float, str]]:
     """Numbers by size, texts by letters."""
     values = [run.settings.get(key) for key in keys]
     return [
-        (float(value), '')
-        if isinstance(value, (int, float))
-        else (float('inf'), repr(value))
+        (float(value), '') if isinstance(value, (int, float)) else (float('inf'), repr(value))
         for value in values
     ]
 
@@ -256,11 +244,7 @@ def _label_configs(groups: list[list[Run]]) -> list[Group]:
     names = [_common_name(runs) for runs in groups]
     labels = []
     for runs, name in zip(groups, names, strict=True):
-        rivals = [
-            other[0]
-            for other, called in zip(groups, names, strict=True)
-            if called == name
-        ]
+        rivals = [other[0] for other, called in zip(groups, names, strict=True) if called == name]
         keys = sorted(_differing(rivals) - OWN)
         alone = len({*names}) == 1  # So that the name tells nothing.
         own = describe(runs[0], keys)

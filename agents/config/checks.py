@@ -57,9 +57,7 @@ def _require_demonstrations(config: Mapping[str, Any]) -> None:
             'demonstrations=FILE, where a run has been recorded by `agents '
             'record --logdir RUN --outfile FILE`.'
         )
-    if cloning and (
-        config['rewards'] != 'environment' or not config['clone_steps']
-    ):
+    if cloning and (config['rewards'] != 'environment' or not config['clone_steps']):
         raise errors.ConfigError(
             'Behaviour cloning learns from no rewards but by clone_steps: it '
             "needs rewards='environment' and at least one of them."

@@ -71,9 +71,7 @@ class Kind:
             return True
         if self.is_list:
             parts = value if isinstance(value, (list, tuple)) else [None]
-            return len(parts) <= MOST_PARTS and all(
-                self._allows_one(part) for part in parts
-            )
+            return len(parts) <= MOST_PARTS and all(self._allows_one(part) for part in parts)
         return self._allows_one(value)
 
     def describe(self) -> str:
@@ -83,10 +81,7 @@ class Kind:
             text = f'one of {", ".join(self.choices)}'
         if self.is_list:
             example = '[a, b]' if self.type is str else '[64, 64]'
-            text = (
-                f'a list of at most {MOST_PARTS} parts, such as {example}, '
-                f'each {text}'
-            )
+            text = f'a list of at most {MOST_PARTS} parts, such as {example}, each {text}'
         alternatives = [
             name
             for name, possible in (
@@ -166,10 +161,7 @@ class FunctionsKind(Kind):
     """A list of functions, or of names by which they are found."""
 
     def describe(self) -> str:
-        return (
-            f'a list of at most {MOST_PARTS} functions, or of their names as '
-            'file.py:function'
-        )
+        return f'a list of at most {MOST_PARTS} functions, or of their names as file.py:function'
 
     def _allows_one(self, value: Any) -> bool:
         return callable(value) or super()._allows_one(value)
@@ -186,9 +178,7 @@ PROCESSES_OR_NONE = Kind(int, least=1, most=10_000, or_none=True)
 UNITS = Kind(int, least=1, most=65_536)
 LAYERS = Kind(int, least=1, most=65_536, is_list=True)
 UNITS_OR_NONE = Kind(int, least=1, most=65_536, or_none=True)
-CONVOLUTIONS = ConvolutionsKind(
-    str, least=1, most=1024, choices=PRESETS, or_none=True
-)
+CONVOLUTIONS = ConvolutionsKind(str, least=1, most=1024, choices=PRESETS, or_none=True)
 ROWS = Kind(int, least=1, most=sizes.MAX_ROWS)
 FLAG = Kind(bool)
 FLAG_OR_NONE = Kind(bool, or_none=True)
@@ -210,14 +200,10 @@ FILE_OR_NONE = Kind(str, or_none=True, name='the name of a file')
 RUN_OR_NONE = Kind(str, or_none=True, name='the directory of a run')
 SEED = Kind(int, least=0, most=2**32 - 1)
 ENVIRONMENT = Kind(
-    str,
-    or_function=True,
-    name='the name of an environment, or a class or function that makes one',
+    str, or_function=True, name='the name of an environment, or a class or function that makes one'
 )
 
 
-def one_of(
-    *choices: str, or_none: bool = False, or_function: bool = False
-) -> Kind:
+def one_of(*choices: str, or_none: bool = False, or_function: bool = False) -> Kind:
     """Make the kind of a setting that is one of some names."""
     return Kind(str, choices=choices, or_none=or_none, or_function=or_function)

@@ -63,9 +63,7 @@ def find_in_file(file: str, name: str) -> Callable[..., Any]:
 
     path = pathlib.Path(file)
     if not path.exists():
-        raise errors.ConfigError(
-            f'There is no file {file!r} to take {name!r} from.'
-        )
+        raise errors.ConfigError(f'There is no file {file!r} to take {name!r} from.')
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise errors.ConfigError(f'{file!r} is not a Python file.')
@@ -84,8 +82,7 @@ def find_in_file(file: str, name: str) -> Callable[..., Any]:
     names = [key for key, value in vars(module).items() if callable(value)]
     if name not in names:
         raise errors.ConfigError(
-            f'There is no function {name!r} in {file}'
-            f'{errors.nearest(name, names)}'
+            f'There is no function {name!r} in {file}{errors.nearest(name, names)}'
         )
     function = getattr(module, name)
     _found.append((function, absolute(f'{file}:{name}')))
@@ -173,6 +170,4 @@ def _blame(path: pathlib.Path, error: Exception) -> errors.ConfigError:
         if pathlib.Path(frame.filename) == path.absolute()
     ]
     where = lines[-1] if lines else ''
-    return errors.ConfigError(
-        f'{path} raised {type(error).__name__}{where}: {error}'
-    )
+    return errors.ConfigError(f'{path} raised {type(error).__name__}{where}: {error}')

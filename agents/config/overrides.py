@@ -27,9 +27,7 @@ def parse_list(config: AttrDict, key: str, text: str) -> list[Any]:
     return convert_list(config, key, _read(config, key, f'[{text}]'))
 
 
-def convert_list(
-    config: AttrDict, key: str, values: Sequence[Any]
-) -> list[Any]:
+def convert_list(config: AttrDict, key: str, values: Sequence[Any]) -> list[Any]:
     """Make each of some values one that a setting may have."""
     errors.require_known('setting', key, sorted(config), SYNONYMS)
     return [checks.convert_value(key, each, config[key]) for each in values]
@@ -39,9 +37,7 @@ def split(text: str, option: str) -> tuple[str, str]:
     """The name and the value in `key=value`."""
     key, equals, value = text.partition('=')
     if not equals:
-        raise errors.ConfigError(
-            f'Expected {option} key=value, not {option} {text}.'
-        )
+        raise errors.ConfigError(f'Expected {option} key=value, not {option} {text}.')
     return key, value
 
 

@@ -36,15 +36,11 @@ def parse(text: str, source: str) -> Any:
         value = _yaml().load(text)
     except ruamel.yaml.error.YAMLError as error:
         problem = getattr(error, 'problem', None) or str(error).splitlines()[0]
-        raise errors.ConfigError(
-            f'{source} is not plain YAML: {problem}.'
-        ) from error
+        raise errors.ConfigError(f'{source} is not plain YAML: {problem}.') from error
     except errors.ConfigError:
         raise
     except (TypeError, ValueError) as error:  # Such as a list for a key.
-        raise errors.ConfigError(
-            f'{source} is not plain YAML: {error}.'
-        ) from error
+        raise errors.ConfigError(f'{source} is not plain YAML: {error}.') from error
     _require_plain(value, source)
     return value
 
@@ -84,9 +80,7 @@ def simplify(value: Any) -> Any:
             return plain_type(value)
     if value is None:
         return value
-    raise errors.ConfigError(
-        f'A setting has to be a plain value or a function, not {value!r}.'
-    )
+    raise errors.ConfigError(f'A setting has to be a plain value or a function, not {value!r}.')
 
 
 def bare_name(text: str) -> str:
@@ -102,9 +96,7 @@ def names_function(value: Any) -> bool:
     return isinstance(value, str) and value.startswith('<function ')
 
 
-def _require_small(
-    events: Iterable[ruamel.yaml.events.Event], source: str
-) -> None:
+def _require_small(events: Iterable[ruamel.yaml.events.Event], source: str) -> None:
     """Look through a text before anything is made of it."""
     depth = 0
     for count, event in enumerate(events):
@@ -130,9 +122,7 @@ def _require_plain(value: Any, source: str) -> None:
     elif isinstance(value, int) and value.bit_length() > 63:
         raise errors.ConfigError(f'{source} holds a number beyond 64 bits.')
     elif not (value is None or isinstance(value, (bool, int, float, str))):
-        raise errors.ConfigError(
-            f'{source} holds a {type(value).__name__}, which is not plain.'
-        )
+        raise errors.ConfigError(f'{source} holds a {type(value).__name__}, which is not plain.')
 
 
 def _dump(yaml: ruamel.yaml.YAML, value: Any) -> str:

@@ -29,8 +29,7 @@ VALUE_WIDTH = 12
 MEANING_WIDTH = 30
 
 LEGEND = (
-    '* differs from the default, which stands in brackets. '
-    'Change settings by --set name=value.'
+    '* differs from the default, which stands in brackets. Change settings by --set name=value.'
 )
 
 INTRODUCTION = """\
@@ -106,9 +105,7 @@ def format_value(value: Any) -> str:
     return str(value if isinstance(value, numbers.Number) else plain)
 
 
-def _list_present(
-    config: AttrDict,
-) -> Iterator[tuple[str, dict[str, Setting | None]]]:
+def _list_present(config: AttrDict) -> Iterator[tuple[str, dict[str, Setting | None]]]:
     """List the settings of a config by group, the user's own at the end."""
     own: dict[str, Setting | None] = dict.fromkeys(config)
     for group in list_groups(config.algorithm):
@@ -125,9 +122,7 @@ def _describe(setting: Setting, note: str) -> str:
     return f'{setting.meaning} ({parts})' if parts else setting.meaning
 
 
-def _align(
-    beginning: str, value: str, meaning: str, room: int | None
-) -> Iterator[str]:
+def _align(beginning: str, value: str, meaning: str, room: int | None) -> Iterator[str]:
     """Put a value and its meaning, which may need several lines, in columns."""
     indent = ' ' * (len(beginning) + VALUE_WIDTH + 2)
     lines = [meaning]
@@ -143,10 +138,7 @@ def _align(
 
 def _format_table(group: Group) -> str:
     """Write the settings of a group as a table of Markdown."""
-    rows = [
-        '| setting | default | unit | meaning | values |',
-        '| --- | --- | --- | --- | --- |',
-    ]
+    rows = ['| setting | default | unit | meaning | values |', '| --- | --- | --- | --- | --- |']
     for name, setting in group.settings.items():
         cells = (
             f'`{name}`',
@@ -159,9 +151,7 @@ def _format_table(group: Group) -> str:
     return '\n'.join(rows) + '\n'
 
 
-def as_hyperparameters(
-    config: Mapping[str, Any],
-) -> dict[str, bool | float | str]:
+def as_hyperparameters(config: Mapping[str, Any]) -> dict[str, bool | float | str]:
     """The settings that are plain values, lists and dictionaries as texts.
 
     Without functions, and without what is None.

@@ -140,20 +140,15 @@ ENVIRONMENTS = Group(
         'log_info': Setting(
             [],
             kinds.COLUMNS,
-            'Numbers of info whose means over steps are reported, by name; '
-            'a/b is b within a',
+            'Numbers of info whose means over steps are reported, by name; a/b is b within a',
         ),
         'num_agents': Setting(
-            8,
-            kinds.ENVIRONMENTS,
-            'Size of the batch that is stepped together',
-            'environments',
+            8, kinds.ENVIRONMENTS, 'Size of the batch that is stepped together', 'environments'
         ),
         'num_workers': Setting(
             None,
             kinds.PROCESSES_OR_NONE,
-            'How many workers host the environments of a rank; None is one '
-            'per core',
+            'How many workers host the environments of a rank; None is one per core',
             'processes',
         ),
         'worker_timeout': Setting(
@@ -179,8 +174,7 @@ SCHEDULE = Group(
         'steps': Setting(
             1_000_000,
             kinds.COUNT,
-            'Length of the training, without evaluation; rounded up to whole '
-            'rollouts',
+            'Length of the training, without evaluation; rounded up to whole rollouts',
             ALL_STEPS,
         ),
         'begin_from': Setting(
@@ -190,16 +184,12 @@ SCHEDULE = Group(
             'with; maybe @step or @best',
         ),
         'update_every': Setting(
-            256,
-            kinds.ROWS,
-            'Length of a rollout, which ends with an update',
-            AGENT_STEPS,
+            256, kinds.ROWS, 'Length of a rollout, which ends with an update', AGENT_STEPS
         ),
         'eval_every': Setting(
             50_000,
             kinds.COUNT,
-            'Length of the training between two evaluations; the last is at '
-            'its end',
+            'Length of the training between two evaluations; the last is at its end',
             ALL_STEPS,
         ),
         'eval_episodes': Setting(
@@ -211,8 +201,7 @@ SCHEDULE = Group(
         'log_every': Setting(
             None,
             kinds.COUNT_OR_NONE,
-            'Length of the training between two rows of progress.csv; None is '
-            'a hundredth of all',
+            'Length of the training between two rows of progress.csv; None is a hundredth of all',
             ALL_STEPS,
         ),
         'checkpoint_every': Setting(
@@ -224,8 +213,7 @@ SCHEDULE = Group(
         'callbacks': Setting(
             [],
             kinds.CALLBACKS,
-            'Functions, also as file.py:function, that are called with every '
-            'report',
+            'Functions, also as file.py:function, that are called with every report',
             safe_texts='',
         ),
         'keep_checkpoints': Setting(
@@ -247,16 +235,10 @@ NETWORK = Group(
             'Name in networks.py or a function; the spaces decide the rest',
         ),
         'policy_layers': Setting(
-            [64, 64],
-            kinds.LAYERS,
-            'Sizes of the dense layers of the policy',
-            'units',
+            [64, 64], kinds.LAYERS, 'Sizes of the dense layers of the policy', 'units'
         ),
         'value_layers': Setting(
-            [64, 64],
-            kinds.LAYERS,
-            'Sizes of the dense layers of the value',
-            'units',
+            [64, 64], kinds.LAYERS, 'Sizes of the dense layers of the value', 'units'
         ),
         'recurrent_units': Setting(
             64, kinds.UNITS, 'Size of the layer of a recurrent network', 'units'
@@ -270,24 +252,17 @@ NETWORK = Group(
         'image_units': Setting(
             None,
             kinds.UNITS_OR_NONE,
-            'Size of the dense layer behind convolutions; None is 512 for '
-            'atari, else no layer',
+            'Size of the dense layer behind convolutions; None is 512 for atari, else no layer',
             'units',
         ),
         'activation': Setting(
-            'tanh',
-            kinds.one_of(*ACTIVATIONS, or_function=True),
-            'Activation of the hidden layers',
+            'tanh', kinds.one_of(*ACTIVATIONS, or_function=True), 'Activation of the hidden layers'
         ),
         'init_output_factor': Setting(
-            0.01,
-            kinds.WEIGHT,
-            'Scale of the weights before the actions, at the beginning',
+            0.01, kinds.WEIGHT, 'Scale of the weights before the actions, at the beginning'
         ),
         'init_std': Setting(
-            1.0,
-            kinds.POSITIVE,
-            'Standard deviation of continuous actions, at the beginning',
+            1.0, kinds.POSITIVE, 'Standard deviation of continuous actions, at the beginning'
         ),
     },
 )
@@ -302,9 +277,7 @@ LEARNING = Group(
             'the learning rate of K-FAC',
         ),
         'value_learning_rate': Setting(
-            None,
-            kinds.POSITIVE_OR_NONE,
-            'Step size for the value; None is learning_rate',
+            None, kinds.POSITIVE_OR_NONE, 'Step size for the value; None is learning_rate'
         ),
         'learning_rate_schedule': Setting(
             'constant',
@@ -312,32 +285,18 @@ LEARNING = Group(
             'How step sizes change; linear falls to zero',
         ),
         'gradient_clip': Setting(
-            0.5,
-            kinds.POSITIVE_OR_NONE,
-            'Largest norm of a gradient; None is no limit',
+            0.5, kinds.POSITIVE_OR_NONE, 'Largest norm of a gradient; None is no limit'
         ),
         'adam_epsilon': Setting(
-            1e-5,
-            kinds.POSITIVE,
-            'What Adam adds to the divisor of a gradient',
+            1e-5, kinds.POSITIVE, 'What Adam adds to the divisor of a gradient'
         ),
-        'discount': Setting(
-            0.99,
-            kinds.FRACTION,
-            'Discount factor gamma',
-        ),
-        'gae_lambda': Setting(
-            0.95, kinds.FRACTION, 'Lambda of generalized advantage estimation'
-        ),
+        'discount': Setting(0.99, kinds.FRACTION, 'Discount factor gamma'),
+        'gae_lambda': Setting(0.95, kinds.FRACTION, 'Lambda of generalized advantage estimation'),
         'normalize_advantage': Setting(
-            True,
-            kinds.FLAG,
-            'Whether to normalize the advantages of each rollout',
+            True, kinds.FLAG, 'Whether to normalize the advantages of each rollout'
         ),
         'value_clip': Setting(
-            None,
-            kinds.POSITIVE_OR_NONE,
-            'How far an update may move a value; None is no limit',
+            None, kinds.POSITIVE_OR_NONE, 'How far an update may move a value; None is no limit'
         ),
     },
 )
@@ -345,9 +304,7 @@ LEARNING = Group(
 NORMALIZATION = Group(
     'Normalization by running statistics',
     {
-        'normalize_observ': Setting(
-            True, kinds.FLAG, 'Whether to normalize observations'
-        ),
+        'normalize_observ': Setting(True, kinds.FLAG, 'Whether to normalize observations'),
         'observ_clip': Setting(
             10.0,
             kinds.POSITIVE_OR_NONE,
@@ -357,17 +314,11 @@ NORMALIZATION = Group(
         'reward_limit': Setting(
             None,
             kinds.POSITIVE_OR_NONE,
-            'Largest reward that is learnt from, before it is normalized; '
-            'scores are of whole ones',
+            'Largest reward that is learnt from, before it is normalized; scores are of whole ones',
         ),
-        'normalize_reward': Setting(
-            True, kinds.FLAG, 'Whether to normalize rewards'
-        ),
+        'normalize_reward': Setting(True, kinds.FLAG, 'Whether to normalize rewards'),
         'reward_clip': Setting(
-            10.0,
-            kinds.POSITIVE_OR_NONE,
-            'Largest normalized reward; None is no limit',
-            DEVIATIONS,
+            10.0, kinds.POSITIVE_OR_NONE, 'Largest normalized reward; None is no limit', DEVIATIONS
         ),
     },
 )
@@ -382,27 +333,16 @@ IMITATION = Group(
             'demonstrations, in one of three forms',
         ),
         'demonstrations': Setting(
-            None,
-            kinds.FILE_OR_NONE,
-            'File of the demonstrations, as `agents record` writes one',
+            None, kinds.FILE_OR_NONE, 'File of the demonstrations, as `agents record` writes one'
         ),
         'demonstration_episodes': Setting(
-            None,
-            kinds.COUNT_OR_NONE,
-            'How many of the first are used; None is all',
-            'episodes',
+            None, kinds.COUNT_OR_NONE, 'How many of the first are used; None is all', 'episodes'
         ),
         'demonstration_every': Setting(
-            1,
-            kinds.COUNT,
-            'Which of their steps are used: each one of so many',
-            'steps',
+            1, kinds.COUNT, 'Which of their steps are used: each one of so many', 'steps'
         ),
         'discriminator_layers': Setting(
-            [100, 100],
-            kinds.LAYERS,
-            'Sizes of the dense layers of the discriminator',
-            'units',
+            [100, 100], kinds.LAYERS, 'Sizes of the dense layers of the discriminator', 'units'
         ),
         'discriminator_rate': Setting(
             3e-4, kinds.POSITIVE, 'Step size of Adam for the discriminator'
@@ -411,18 +351,11 @@ IMITATION = Group(
             10, kinds.PASSES, 'How often it learns from a rollout', 'steps'
         ),
         'discriminator_batch': Setting(
-            256,
-            kinds.ROWS,
-            'How many steps of each it learns from at a time',
-            'rows',
+            256, kinds.ROWS, 'How many steps of each it learns from at a time', 'rows'
         ),
-        'discriminator_entropy': Setting(
-            1e-3, kinds.WEIGHT, 'Weight of its entropy in its loss'
-        ),
+        'discriminator_entropy': Setting(1e-3, kinds.WEIGHT, 'Weight of its entropy in its loss'),
         'gradient_penalty': Setting(
-            1.0,
-            kinds.WEIGHT,
-            'Weight of how far its slope is from 1 in its loss',
+            1.0, kinds.WEIGHT, 'Weight of how far its slope is from 1 in its loss'
         ),
         'clone_steps': Setting(
             0,
@@ -431,9 +364,7 @@ IMITATION = Group(
             'with algorithm=behaviour_cloning, in each update',
             'steps',
         ),
-        'clone_batch_size': Setting(
-            128, kinds.ROWS, 'Size of a minibatch for that', 'rows'
-        ),
+        'clone_batch_size': Setting(128, kinds.ROWS, 'Size of a minibatch for that', 'rows'),
     },
 )
 
@@ -449,37 +380,20 @@ RANKS = Group(
         'rank_timeout': Setting(
             300.0,
             kinds.POSITIVE,
-            'Time after which ranks do not wait for another any more, and all '
-            'end',
+            'Time after which ranks do not wait for another any more, and all end',
             'seconds',
         ),
     },
 )
 
-SHARED_GROUPS = (
-    ENVIRONMENTS,
-    SCHEDULE,
-    NETWORK,
-    LEARNING,
-    NORMALIZATION,
-    IMITATION,
-    RANKS,
-)
+SHARED_GROUPS = (ENVIRONMENTS, SCHEDULE, NETWORK, LEARNING, NORMALIZATION, IMITATION, RANKS)
 
 # Settings of several algorithms, but not of all.
 ENTROPY_BONUS = Setting(0.0, kinds.WEIGHT, 'Weight of the entropy in the loss')
-KL_TARGET = Setting(
-    0.01, kinds.POSITIVE, 'Target KL divergence of an update', 'nats'
-)
-DAMPING = Setting(
-    0.1, kinds.POSITIVE, 'What is added to the diagonal of the Fisher matrix'
-)
-VALUE_EPOCHS = Setting(
-    10, kinds.PASSES, 'How often the value learns from a rollout', 'passes'
-)
-VALUE_BATCH_SIZE = Setting(
-    64, kinds.ROWS, 'Size of a minibatch for the value', 'rows'
-)
+KL_TARGET = Setting(0.01, kinds.POSITIVE, 'Target KL divergence of an update', 'nats')
+DAMPING = Setting(0.1, kinds.POSITIVE, 'What is added to the diagonal of the Fisher matrix')
+VALUE_EPOCHS = Setting(10, kinds.PASSES, 'How often the value learns from a rollout', 'passes')
+VALUE_BATCH_SIZE = Setting(64, kinds.ROWS, 'Size of a minibatch for the value', 'rows')
 
 ALGORITHM_GROUPS = {
     'ppo': Group(
@@ -488,9 +402,7 @@ ALGORITHM_GROUPS = {
             'update_epochs': Setting(
                 10, kinds.PASSES, 'How often a rollout is learnt from', 'passes'
             ),
-            'batch_size': Setting(
-                64, kinds.ROWS, 'Size of a minibatch', 'rows'
-            ),
+            'batch_size': Setting(64, kinds.ROWS, 'Size of a minibatch', 'rows'),
             'surrogate': Setting(
                 'clip',
                 kinds.one_of('clip', 'penalty'),
@@ -498,18 +410,13 @@ ALGORITHM_GROUPS = {
                 'ratio of their probabilities, penalty their divergence',
             ),
             'clip_range': Setting(
-                0.2,
-                kinds.POSITIVE,
-                'How far a ratio may be from 1, with surrogate=clip',
+                0.2, kinds.POSITIVE, 'How far a ratio may be from 1, with surrogate=clip'
             ),
             'kl_target': dataclasses.replace(
-                KL_TARGET,
-                meaning=f'{KL_TARGET.meaning}, with surrogate=penalty',
+                KL_TARGET, meaning=f'{KL_TARGET.meaning}, with surrogate=penalty'
             ),
             'kl_init_penalty': Setting(
-                1.0,
-                kinds.WEIGHT,
-                'First weight of the divergence, with surrogate=penalty',
+                1.0, kinds.WEIGHT, 'First weight of the divergence, with surrogate=penalty'
             ),
             'kl_cutoff_factor': Setting(
                 2.0,
@@ -518,9 +425,7 @@ ALGORITHM_GROUPS = {
                 'kl_targets',
             ),
             'kl_cutoff_coef': Setting(
-                1000.0,
-                kinds.WEIGHT,
-                'How steep the cutoff is, with surrogate=penalty',
+                1000.0, kinds.WEIGHT, 'How steep the cutoff is, with surrogate=penalty'
             ),
             'kl_stop': Setting(
                 None,
@@ -530,9 +435,7 @@ ALGORITHM_GROUPS = {
             ),
             'entropy_bonus': ENTROPY_BONUS,
             'single_frames': Setting(
-                True,
-                kinds.FLAG,
-                'Whether frames that an environment stacks are kept once each',
+                True, kinds.FLAG, 'Whether frames that an environment stacks are kept once each'
             ),
             'shared_encoder': Setting(
                 None,
@@ -543,8 +446,7 @@ ALGORITHM_GROUPS = {
             'value_weight': Setting(
                 1.0,
                 kinds.WEIGHT,
-                'Weight of the error of the value in the one loss, with '
-                'shared_encoder',
+                'Weight of the error of the value in the one loss, with shared_encoder',
             ),
         },
     ),
@@ -571,10 +473,7 @@ ALGORITHM_GROUPS = {
             ),
             'damping': DAMPING,
             'fisher_every': Setting(
-                5,
-                kinds.ROWS,
-                'Which rows the Fisher matrix is of: each one of so many',
-                'rows',
+                5, kinds.ROWS, 'Which rows the Fisher matrix is of: each one of so many', 'rows'
             ),
             'line_search': Setting(
                 True,
@@ -583,10 +482,7 @@ ALGORITHM_GROUPS = {
                 'the policy worse; without, these are natural gradients',
             ),
             'search_steps': Setting(
-                10,
-                kinds.PASSES,
-                'How many lengths of a step are tried',
-                'lengths',
+                10, kinds.PASSES, 'How many lengths of a step are tried', 'lengths'
             ),
             'backtrack_factor': Setting(
                 0.8, kinds.FRACTION, 'Each length, as a part of the one before'
@@ -595,30 +491,20 @@ ALGORITHM_GROUPS = {
             'value_batch_size': VALUE_BATCH_SIZE,
             'entropy_bonus': ENTROPY_BONUS,
         },
-        defaults={
-            'learning_rate': 1e-3,
-            'value_epochs': 20,
-            'value_batch_size': 128,
-        },
+        defaults={'learning_rate': 1e-3, 'value_epochs': 20, 'value_batch_size': 128},
     ),
     'acktr': Group(
         'Actor critic using Kronecker-factored trust regions',
         {
             'kl_target': dataclasses.replace(
-                KL_TARGET,
-                meaning=f'{KL_TARGET.meaning}, which the step size adapts to',
+                KL_TARGET, meaning=f'{KL_TARGET.meaning}, which the step size adapts to'
             ),
             'kl_clip': Setting(
-                0.02,
-                kinds.POSITIVE,
-                'Divergence of a step at most, by its curvature',
-                'nats',
+                0.02, kinds.POSITIVE, 'Divergence of a step at most, by its curvature', 'nats'
             ),
             'damping': DAMPING,
             'factor_decay': Setting(
-                0.95,
-                kinds.FRACTION,
-                'How much of the Kronecker factors a step keeps',
+                0.95, kinds.FRACTION, 'How much of the Kronecker factors a step keeps'
             ),
             'inverse_every': Setting(
                 2,
@@ -627,49 +513,28 @@ ALGORITHM_GROUPS = {
                 'steps of the policy or the value',
             ),
             'cold_steps': Setting(
-                1,
-                kinds.COUNT_OR_ZERO,
-                'How many steps follow the plain gradient at first',
-                'steps',
+                1, kinds.COUNT_OR_ZERO, 'How many steps follow the plain gradient at first', 'steps'
             ),
             'momentum': Setting(
-                0.0,
-                kinds.FRACTION,
-                'How much of each step is taken once more in the next',
+                0.0, kinds.FRACTION, 'How much of each step is taken once more in the next'
             ),
             'value_kl_clip': Setting(
-                0.01,
-                kinds.POSITIVE,
-                'The same as kl_clip for the value',
-                'nats',
+                0.01, kinds.POSITIVE, 'The same as kl_clip for the value', 'nats'
             ),
-            'value_damping': Setting(
-                0.1, kinds.POSITIVE, 'The same as damping for the value'
-            ),
+            'value_damping': Setting(0.1, kinds.POSITIVE, 'The same as damping for the value'),
             'value_factor_decay': Setting(
-                0.95,
-                kinds.FRACTION,
-                'The same as factor_decay for the value',
+                0.95, kinds.FRACTION, 'The same as factor_decay for the value'
             ),
             'value_cold_steps': Setting(
-                10,
-                kinds.COUNT_OR_ZERO,
-                'The same as cold_steps for the value',
-                'steps',
+                10, kinds.COUNT_OR_ZERO, 'The same as cold_steps for the value', 'steps'
             ),
             'value_epochs': VALUE_EPOCHS,
             'value_batch_size': VALUE_BATCH_SIZE,
             'entropy_bonus': ENTROPY_BONUS,
         },
-        defaults={
-            'learning_rate': 0.1,
-            'damping': 0.01,
-            'value_batch_size': 512,
-        },
+        defaults={'learning_rate': 0.1, 'damping': 0.01, 'value_batch_size': 512},
     ),
-    'behaviour_cloning': Group(
-        'Behaviour cloning', {}, defaults={'clone_steps': 100}
-    ),
+    'behaviour_cloning': Group('Behaviour cloning', {}, defaults={'clone_steps': 100}),
 }
 
 

@@ -44,8 +44,7 @@ def require_minibatches(config: Mapping[str, Any], recurrent: bool) -> None:
     rollout = f'num_agents={config["num_agents"]} × update_every={steps}'
     if rows > MAX_ROWS:
         raise errors.ConfigError(
-            f'A rollout of {rollout} = {rows} rows is too large; there may be '
-            f'{MAX_ROWS:,}.'
+            f'A rollout of {rollout} = {rows} rows is too large; there may be {MAX_ROWS:,}.'
         )
     name = MINIBATCHES.get(config['algorithm'])
     if name is None:
@@ -81,8 +80,7 @@ def share(config: AttrDict, ranks: int) -> AttrDict:
             near = _nearest(size, rows, unit)
         if size % unit:
             raise errors.ConfigError(
-                f'{name}={size} cannot be divided among {ranks} ranks. Choose '
-                f'{near}.'
+                f'{name}={size} cannot be divided among {ranks} ranks. Choose {near}.'
             )
     return config.copy(**{name: config[name] // ranks for name in names})
 

@@ -7,12 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agents.config import checks, lookup, overrides, plain_yaml, sizes, trust
-from agents.config.settings import (
-    ALGORITHM_GROUPS,
-    NATIVE,
-    SETTINGS,
-    find_defaults,
-)
+from agents.config.settings import ALGORITHM_GROUPS, NATIVE, SETTINGS, find_defaults
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import files
@@ -101,9 +96,7 @@ class Saved(NamedTuple):
         )
 
 
-def save_config(
-    config: Mapping[str, Any], directory: str | pathlib.Path
-) -> None:
+def save_config(config: Mapping[str, Any], directory: str | pathlib.Path) -> None:
     """Write a configuration as plain values, and sign what names code.
 
     A function, such as that of an environment, is written as a text in angle
@@ -128,9 +121,7 @@ def save_config(
     files.write_changed(path, f'{plain_yaml.format_value(values)}\n'.encode())
 
 
-def renew_signature(
-    config: Mapping[str, Any], directory: str | pathlib.Path
-) -> None:
+def renew_signature(config: Mapping[str, Any], directory: str | pathlib.Path) -> None:
     """Save the settings of a complete run whose code could not be imported.
 
     The run is left as it is if other settings than functions have changed,
@@ -167,9 +158,7 @@ def read(directory: pathlib.Path) -> Saved:
     functions = code.get('functions', {})
     functions = functions if isinstance(functions, dict) else {}
     doubt = trust.find_doubt(
-        directory / CONFIG_FILE,
-        [*values.items(), *functions.items()],
-        code.get('signature'),
+        directory / CONFIG_FILE, [*values.items(), *functions.items()], code.get('signature')
     )
     return Saved(values, functions, doubt)
 
@@ -179,8 +168,7 @@ def _read(directory: pathlib.Path) -> tuple[AttrDict, dict[str, Any]]:
     path = pathlib.Path(directory) / CONFIG_FILE
     if not os.path.lexists(path):
         raise errors.ConfigError(
-            f'There is no {path}. Expected the directory of a run'
-            f'{_suggest_run(path.parent)}'
+            f'There is no {path}. Expected the directory of a run{_suggest_run(path.parent)}'
         )
     try:
         text = files.read(path, MAX_BYTES).decode()
@@ -280,9 +268,7 @@ def restore_config(
     return restored
 
 
-def _find_defaults(
-    saved: Saved, directory: pathlib.Path, trusted: bool
-) -> AttrDict:
+def _find_defaults(saved: Saved, directory: pathlib.Path, trusted: bool) -> AttrDict:
     """Return the defaults of the settings that a run has."""
     algorithm: Any = saved.values.get('algorithm')
     if not plain_yaml.names_function(algorithm):
@@ -290,19 +276,13 @@ def _find_defaults(
         return find_defaults(algorithm)
     _find_code('algorithm', saved, directory, trusted)
     defaults = {
-        key: copy.deepcopy(SETTINGS[key].default)
-        for key in saved.values
-        if key in SETTINGS
+        key: copy.deepcopy(SETTINGS[key].default) for key in saved.values if key in SETTINGS
     }
     return AttrDict(defaults)
 
 
 def _find_code(
-    key: str,
-    saved: Saved,
-    directory: pathlib.Path,
-    trusted: bool,
-    hint: str = '',
+    key: str, saved: Saved, directory: pathlib.Path, trusted: bool, hint: str = ''
 ) -> Any:
     """Return a value that names code, with the functions that it stands for."""
     place = os.path.realpath(directory / CONFIG_FILE), key
@@ -330,9 +310,7 @@ def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
             )
 
 
-def compare(
-    saved: Mapping[str, Any], config: Mapping[str, Any], key: str
-) -> tuple[Any, Any]:
+def compare(saved: Mapping[str, Any], config: Mapping[str, Any], key: str) -> tuple[Any, Any]:
     """The values of a setting before and now; equal if it does not matter."""
     old, new = saved.get(key), plain_yaml.simplify(config.get(key))
     condition, beginnings = SIZES.get(key, ALWAYS)
@@ -343,9 +321,7 @@ def compare(
     return (old, new) if matters and key in saved else (new, new)
 
 
-def _require_known(
-    saved: Mapping[str, Any], config: AttrDict, directory: pathlib.Path
-) -> None:
+def _require_known(saved: Mapping[str, Any], config: AttrDict, directory: pathlib.Path) -> None:
     """Refuse settings of a file that are not among those of a config."""
     unknown = sorted(set(saved) - set(config))
     if unknown:
@@ -355,9 +331,7 @@ def _require_known(
         )
 
 
-def _convert(
-    key: str, value: Any, present: Any, directory: pathlib.Path
-) -> Any:
+def _convert(key: str, value: Any, present: Any, directory: pathlib.Path) -> Any:
     """Convert a value of a file, and check it."""
     try:
         return checks.convert_value(key, value, present)

@@ -29,20 +29,14 @@ from agents.config.settings import SETTINGS
 from agents.tools import errors
 
 # Texts that lead to no code, by setting, and for the config of a sweep.
-SAFE_TEXTS = {
-    **{key: setting.safe_texts for key, setting in SETTINGS.items()},
-    'config': '[^:]*',
-}
+SAFE_TEXTS = {**{key: setting.safe_texts for key, setting in SETTINGS.items()}, 'config': '[^:]*'}
 
 KEY_BYTES = 32
 
 # How much of a value is shown.
 MOST_CHARACTERS = 300
 
-NOT_SIGNED = (
-    'its settings were not written by you on this machine, or not by this '
-    'version'
-)
+NOT_SIGNED = 'its settings were not written by you on this machine, or not by this version'
 CHANGED = (
     'its settings were not written by you, or were copied, moved or edited '
     'since, or the name leads to other code now'
@@ -159,9 +153,7 @@ def show(key: str, value: Any, path: pathlib.Path) -> None:
     _tell(f'{key} of {path} is {shown}{where}')
 
 
-def refuse(
-    key: str, value: Any, what: str, doubt: str, own: str = ''
-) -> errors.ConfigError:
+def refuse(key: str, value: Any, what: str, doubt: str, own: str = '') -> errors.ConfigError:
     """Make the error for a value that names code.
 
     Args:
@@ -346,9 +338,7 @@ def _make_key(path: pathlib.Path) -> None:
             new.unlink()
 
 
-def _require_private(
-    found: os.stat_result, is_kind: Any, forbidden: int
-) -> None:
+def _require_private(found: os.stat_result, is_kind: Any, forbidden: int) -> None:
     if not is_kind(found.st_mode):
         raise OSError('It is a link or of another kind')
     if found.st_uid != os.geteuid():

@@ -54,9 +54,7 @@ class Acrobot(NativeEnv):
         upper, lower, speed, lower_speed = tf.unstack(state, axis=-1)
         upper, lower = _within_turn(upper), _within_turn(lower)
         speed = tf.clip_by_value(speed, -MAX_SPEED, MAX_SPEED)
-        lower_speed = tf.clip_by_value(
-            lower_speed, -MAX_LOWER_SPEED, MAX_LOWER_SPEED
-        )
+        lower_speed = tf.clip_by_value(lower_speed, -MAX_LOWER_SPEED, MAX_LOWER_SPEED)
         state = tf.stack([upper, lower, speed, lower_speed], -1)
         terminated = -tf.cos(upper) - tf.cos(upper + lower) > 1
         return state, tf.where(terminated, 0.0, -1.0), terminated

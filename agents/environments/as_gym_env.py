@@ -28,9 +28,7 @@ class AsGymEnv(gym.Env):
         self._seed, self._count = 0, 0
         self._state: Any = None
 
-    def reset(
-        self, *, seed: int | None = None, options: dict | None = None
-    ) -> tuple[Any, dict]:
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
         if seed is not None:
             self._seed, self._count = seed, 0
         self._state = self._env.reset(self._key(), 1)

@@ -11,9 +11,7 @@ GRAVITY = 0.0025
 MIN_POSITION = -1.2
 MAX_POSITION = 0.6
 MAX_SPEED = 0.07
-BOUNDS = np.array(
-    [[MIN_POSITION, -MAX_SPEED], [MAX_POSITION, MAX_SPEED]], np.float32
-)
+BOUNDS = np.array([[MIN_POSITION, -MAX_SPEED], [MAX_POSITION, MAX_SPEED]], np.float32)
 
 
 class _Hill(NativeEnv):
@@ -41,9 +39,7 @@ class _Hill(NativeEnv):
         position, speed = tf.unstack(state, axis=-1)
         speed += thrust - GRAVITY * tf.cos(3 * position)
         speed = tf.clip_by_value(speed, -MAX_SPEED, MAX_SPEED)
-        position = tf.clip_by_value(
-            position + speed, MIN_POSITION, MAX_POSITION
-        )
+        position = tf.clip_by_value(position + speed, MIN_POSITION, MAX_POSITION)
         at_wall = position <= MIN_POSITION
         speed = tf.where(at_wall, tf.maximum(speed, 0.0), speed)
         return tf.stack([position, speed], -1)

@@ -51,26 +51,20 @@ class NativeBatchEnv(tf.Module):
         self._env = env
         self._num_agents = num_agents
         self._max_length = max_length or tf.int32.max
-        self._seed = tf.Variable(
-            random.seed_of(seed, ranks.rank), trainable=False
-        )
+        self._seed = tf.Variable(random.seed_of(seed, ranks.rank), trainable=False)
         self._purpose = purpose
         self.observation_space = env.observation_space
         self.action_space = env.action_space
         # How many steps and resets there were, which the next one is drawn by.
         self._count = tf.Variable(0, trainable=False)
-        self._length = tf.Variable(
-            tf.zeros(num_agents, tf.int32), trainable=False
-        )
+        self._length = tf.Variable(tf.zeros(num_agents, tf.int32), trainable=False)
         first = env.reset(self._key('reset'), num_agents)
         self._state = state.variables(first)
         false = tf.zeros(num_agents, bool)
         observ = env.observe(first)
         self._observ = state.variables(observ)
         self._begins = tf.Variable(~false, trainable=False)
-        self._transition = state.variables(
-            (tf.zeros(num_agents), false, false, observ)
-        )
+        self._transition = state.variables((tf.zeros(num_agents), false, false, observ))
 
     def __len__(self) -> int:
         return self._num_agents
@@ -147,13 +141,7 @@ class NativeBatchEnv(tf.Module):
 
     def of_agents(self) -> list[Any]:
         """Variables of the agents of this rank, `[agent, ...]`."""
-        return [
-            self._length,
-            self._state,
-            self._observ,
-            self._begins,
-            self._transition,
-        ]
+        return [self._length, self._state, self._observ, self._begins, self._transition]
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint holds, by name."""

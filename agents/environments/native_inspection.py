@@ -78,10 +78,7 @@ class _Inspection:
             report.render_modes = ['rgb_array']
         if env.max_length is not None:
             self._limit = report.limit = min(self._limit, env.max_length)
-        report.observ = [
-            Range(leaf.shape or ())
-            for leaf in spaces.leaves(env.observation_space)
-        ]
+        report.observ = [Range(leaf.shape or ()) for leaf in spaces.leaves(env.observation_space)]
         if not self._keeps_types(env):
             return
         self._compare(env, self._play(env, count))
@@ -133,14 +130,10 @@ class _Inspection:
         try:
             tf.nest.assert_same_structure(value, expected)
             pairs = zip(
-                nested.names(expected),
-                nested.flatten(value),
-                nested.flatten(expected),
-                strict=True,
+                nested.names(expected), nested.flatten(value), nested.flatten(expected), strict=True
             )
             wrong = [
-                f'{what}{name and " "}{name} should be {_type(spec)}, not '
-                f'{_type(leaf)}'
+                f'{what}{name and " "}{name} should be {_type(spec)}, not {_type(leaf)}'
                 for name, leaf, spec in pairs
                 if _type(leaf) != _type(spec)
             ]
@@ -157,8 +150,7 @@ class _Inspection:
         scores, lengths = np.zeros(AGENTS), np.zeros(AGENTS, int)
         firsts = _rows(batch.observ)
         report.starts_differ = any(
-            comparison.first_difference(firsts[0], row) is not None
-            for row in firsts[1:]
+            comparison.first_difference(firsts[0], row) is not None for row in firsts[1:]
         )
         space = self._space(env)
         outcomes: list[tuple] = []
@@ -181,18 +173,14 @@ class _Inspection:
             for agent, row in enumerate(_rows(observ)):
                 ended = bool(terminated[agent]), bool(truncated[agent])
                 value = float(reward[agent])
-                for complaint in complaints.after_step(
-                    (row, value, *ended, {})
-                ):
+                for complaint in complaints.after_step((row, value, *ended, {})):
                     # Of its own kind, as settings that help others are not
                     # for native environments.
                     kind = f'native {complaint.kind}'
                     self._breaches.note(kind, complaint.text, complaint.ends)
                 report.reward.add(value)
                 scores[agent] += value
-                for leaf, seen in zip(
-                    nested.flatten(row), report.observ, strict=True
-                ):
+                for leaf, seen in zip(nested.flatten(row), report.observ, strict=True):
                     seen.add(leaf)
                 if any(ended):
                     report.terminated += ended[0]
@@ -262,10 +250,7 @@ def _outcome(batch: NativeBatchEnv) -> tuple:
 def _rows(observ: Any) -> list[Any]:
     """The observations of each agent."""
     arrays = nested.map(np.asarray, observ)
-    return [
-        nested.map(lambda leaf, agent=agent: leaf[agent], arrays)
-        for agent in range(AGENTS)
-    ]
+    return [nested.map(lambda leaf, agent=agent: leaf[agent], arrays) for agent in range(AGENTS)]
 
 
 def _type(value: Any) -> str:

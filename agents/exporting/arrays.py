@@ -26,16 +26,11 @@ from agents.tools.runs import files
 RUNNER = pathlib.Path(run_policy.__file__)
 
 # The runner's activations by name.
-ACTIVATIONS = {
-    name: keras.activations.get(name) for name in run_policy.ACTIVATIONS
-}
+ACTIVATIONS = {name: keras.activations.get(name) for name in run_policy.ACTIVATIONS}
 
 
 def write(
-    policy: Policy,
-    observ_space: gym.Space,
-    described: dict[str, Any],
-    path: pathlib.Path,
+    policy: Policy, observ_space: gym.Space, described: dict[str, Any], path: pathlib.Path
 ) -> dict[str, Any]:
     """Write a policy to a file; returns all that is told about it there.
 
@@ -81,10 +76,7 @@ class _Writer:
         self._count = 0
 
     def translate(
-        self,
-        policy: Policy,
-        observ_space: gym.Space,
-        inputs: list[dict[str, Any]],
+        self, policy: Policy, observ_space: gym.Space, inputs: list[dict[str, Any]]
     ) -> dict[str, Any]:
         """Turn a policy into what the runner does.
 
@@ -100,10 +92,7 @@ class _Writer:
         leaves = [
             {
                 **{key: entry[key] for key in ('path', 'shape', 'dtype')},
-                'layers': [
-                    *self._normalize(normalizer),
-                    *self._encode(space, encoder),
-                ],
+                'layers': [*self._normalize(normalizer), *self._encode(space, encoder)],
             }
             for entry, space, normalizer, encoder in zip(
                 inputs[: len(visible)],
@@ -121,9 +110,7 @@ class _Writer:
             'head': [self._finish(action_space)],
         }
 
-    def _add(
-        self, kind: str, arrays: dict[str, Any], **values: Any
-    ) -> dict[str, Any]:
+    def _add(self, kind: str, arrays: dict[str, Any], **values: Any) -> dict[str, Any]:
         """Add a layer of the runner, its arrays and other values."""
         name = f'{kind}_{self._count}'
         self._count += 1
@@ -131,9 +118,7 @@ class _Writer:
             self.arrays[f'{name}/{key}'] = np.asarray(array)
         return {'kind': kind, 'name': name, **values}
 
-    def _normalize(
-        self, normalizer: normalize.StreamingNormalize | None
-    ) -> list[dict[str, Any]]:
+    def _normalize(self, normalizer: normalize.StreamingNormalize | None) -> list[dict[str, Any]]:
         if normalizer is None:
             return []
         std = normalizer.std.numpy().astype(np.float32)
@@ -151,13 +136,9 @@ class _Writer:
                 factor = 1 / np.ravel(np.maximum(space.high, 1))
             return [self._flatten(spaces.shape(space), factor)]
         start = np.ravel(spaces.start(space))
-        return [
-            self._add('one_hot', {'sizes': np.ravel(sizes), 'start': start})
-        ]
+        return [self._add('one_hot', {'sizes': np.ravel(sizes), 'start': start})]
 
-    def _encode_image(
-        self, encoder: layers.Convolutions
-    ) -> list[dict[str, Any]]:
+    def _encode_image(self, encoder: layers.Convolutions) -> list[dict[str, Any]]:
         image = encoder.image
         shape = [*image.size, image.channels]
         factor = 1 / image.largest
@@ -179,9 +160,7 @@ class _Writer:
     def _flatten(self, shape: tuple[int, ...], factor: Any) -> dict[str, Any]:
         return self._scale(factor, [*range(len(shape))], [math.prod(shape)])
 
-    def _scale(
-        self, factor: Any, order: list[int], shape: list[int]
-    ) -> dict[str, Any]:
+    def _scale(self, factor: Any, order: list[int], shape: list[int]) -> dict[str, Any]:
         arrays = {'factor': np.asarray(factor, np.float32)}
         return self._add('scale', arrays, order=order, shape=shape)
 

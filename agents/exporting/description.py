@@ -20,18 +20,10 @@ from agents.parts import masks
 from agents.parts.policy import Policy
 from agents.tools import choices, nested, spaces
 
-OBSERV, MASK, STATE, ACTION, NEXT = (
-    'observ',
-    'mask',
-    'state',
-    'action',
-    'next_',
-)
+OBSERV, MASK, STATE, ACTION, NEXT = ('observ', 'mask', 'state', 'action', 'next_')
 
 
-def describe(
-    policy: Policy, observ_space: gym.Space, about: dict[str, Any]
-) -> dict[str, Any]:
+def describe(policy: Policy, observ_space: gym.Space, about: dict[str, Any]) -> dict[str, Any]:
     """Describe a policy.
 
     Args:
@@ -62,9 +54,7 @@ def describe(
     }
 
 
-def environment_space(
-    observ_space: gym.Space, action_space: gym.Space
-) -> gym.Space:
+def environment_space(observ_space: gym.Space, action_space: gym.Space) -> gym.Space:
     """The space of what an environment observes, without a mask of actions."""
     visible = masks.visible_space(observ_space, action_space)
     if visible is observ_space:
@@ -118,10 +108,7 @@ def _describe_leaves(space: gym.Space) -> list[dict[str, Any]]:
 
 def _describe_state(network: Any) -> list[dict[str, Any]]:
     sizes = getattr(network, 'state_size', ())
-    names = [
-        re.sub(r'\W', '_', name, flags=re.ASCII)
-        for name in nested.names(sizes, STATE)
-    ]
+    names = [re.sub(r'\W', '_', name, flags=re.ASCII) for name in nested.names(sizes, STATE)]
     return [
         {'name': name, 'shape': [int(size)], 'dtype': 'float32'}
         for name, size in zip(names, nested.flatten(sizes), strict=True)
@@ -159,18 +146,12 @@ def _shape(space: gym.Space) -> dict[str, Any]:
     match space:
         case gym.spaces.Dict():
             parts = space.items()
-            return {
-                'parts': {key: _describe_space(part) for key, part in parts}
-            }
+            return {'parts': {key: _describe_space(part) for key, part in parts}}
         case gym.spaces.Tuple():
             return {'parts': [_describe_space(part) for part in space]}
         case gym.spaces.Box():
             shape = {'shape': list(space.shape)}
-            return {
-                **shape,
-                'low': _bound(space.low),
-                'high': _bound(space.high),
-            }
+            return {**shape, 'low': _bound(space.low), 'high': _bound(space.high)}
     return {}
 
 

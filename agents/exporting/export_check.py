@@ -74,9 +74,7 @@ def observe(
         trust: Whether to run code that the run names though it is not signed.
     """
     try:
-        run = playing.open_run(
-            logdir, loaded.checkpoint, config, changes, env, trust
-        )
+        run = playing.open_run(logdir, loaded.checkpoint, config, changes, env, trust)
         with run.start(1, env_processes=False) as (batch_env, policy):
             moments = [*_play(batch_env, policy)]
         return moments, env_setup.name_of(run.config.env)
@@ -90,9 +88,7 @@ def observe(
 
 def imagine(loaded: LoadedPolicy, steps: int) -> Iterator[Moment]:
     """Random observations, with masks that leave each part a choice."""
-    seen = description.environment_space(
-        loaded.observation_space, loaded.action_space
-    )
+    seen = description.environment_space(loaded.observation_space, loaded.action_space)
     seen.seed(0)
     rng = np.random.default_rng(0)
     masked = choices.has_mask(loaded.observation_space, loaded.action_space)
@@ -105,9 +101,7 @@ def imagine(loaded: LoadedPolicy, steps: int) -> Iterator[Moment]:
         yield Moment(seen.sample(), mask, step % IMAGINED_LENGTH == 0)
 
 
-def compare(
-    loaded: LoadedPolicy, exported: Any, moments: list[Moment], source: str
-) -> Found:
+def compare(loaded: LoadedPolicy, exported: Any, moments: list[Moment], source: str) -> Found:
     """Compare the actions of two policies, and how long they take.
 
     Args:
@@ -119,8 +113,7 @@ def compare(
     expected, theirs = _act(loaded, moments)
     found, ours = _act(exported, moments)
     apart = [
-        float(np.max(_apart(*pair), initial=0.0))
-        for pair in zip(found, expected, strict=True)
+        float(np.max(_apart(*pair), initial=0.0)) for pair in zip(found, expected, strict=True)
     ]
     worst = int(np.argmax(apart))
     if not apart[worst] <= TOLERANCE:

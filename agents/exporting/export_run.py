@@ -14,12 +14,7 @@ if TYPE_CHECKING:  # Imports TensorFlow.
     from agents.exporting.export_check import Found
 
 # Formats, and how the names of their files end.
-SUFFIXES = {
-    'npz': '.npz',
-    'saved_model': '',
-    'litert': '.tflite',
-    'onnx': '.onnx',
-}
+SUFFIXES = {'npz': '.npz', 'saved_model': '', 'litert': '.tflite', 'onnx': '.onnx'}
 
 
 class Exported(NamedTuple):
@@ -92,16 +87,10 @@ def export(
     comparison = None
     with formats.replacing(path, kind) as new:
         described = formats.write(
-            loaded.policy,
-            loaded.observation_space,
-            _about(logdir, loaded.checkpoint),
-            new,
-            kind,
+            loaded.policy, loaded.observation_space, _about(logdir, loaded.checkpoint), new, kind
         )
         if check:
-            moments, source = export_check.observe(
-                loaded, logdir, config, changes, env, trust
-            )
+            moments, source = export_check.observe(loaded, logdir, config, changes, env, trust)
             exported = formats.read(new, kind, described)
             comparison = export_check.compare(loaded, exported, moments, source)
         beside = formats.write_beside(path, kind, described)

@@ -9,24 +9,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.exporting import (
-    arrays,
-    description,
-    litert_model,
-    onnx_model,
-    run_policy,
-    saved_model,
-)
+from agents.exporting import arrays, description, litert_model, onnx_model, run_policy, saved_model
 from agents.exporting.function import Function
 from agents.parts.policy import Policy
 from agents.tools.runs import files
 
 # What writes and opens programs, by format.
-PROGRAMS: dict[str, Any] = {
-    'saved_model': saved_model,
-    'litert': litert_model,
-    'onnx': onnx_model,
-}
+PROGRAMS: dict[str, Any] = {'saved_model': saved_model, 'litert': litert_model, 'onnx': onnx_model}
 
 
 @contextlib.contextmanager
@@ -41,11 +30,7 @@ def replacing(path: pathlib.Path, kind: str) -> Iterator[pathlib.Path]:
 
 
 def write(
-    policy: Policy,
-    observ_space: gym.Space,
-    about: dict[str, Any],
-    path: pathlib.Path,
-    kind: str,
+    policy: Policy, observ_space: gym.Space, about: dict[str, Any], path: pathlib.Path, kind: str
 ) -> dict[str, Any]:
     """Write a policy.
 
@@ -68,9 +53,7 @@ def write(
     return function.described
 
 
-def write_beside(
-    path: pathlib.Path, kind: str, described: dict[str, Any]
-) -> list[pathlib.Path]:
+def write_beside(path: pathlib.Path, kind: str, described: dict[str, Any]) -> list[pathlib.Path]:
     """Write what is needed beside the file itself."""
     if kind == 'npz':
         return [arrays.write_runner(path.parent)]
@@ -107,13 +90,8 @@ class Stateful:
 
     def __call__(self, observ: Any, mask: Any = None) -> np.ndarray:
         """Choose the action for an observation."""
-        inputs = description.named_arrays(
-            self._described, observ, mask, self._state
-        )
+        inputs = description.named_arrays(self._described, observ, mask, self._state)
         found = self._program(inputs)
         action = found.pop(description.ACTION)
-        self._state = {
-            name.removeprefix(description.NEXT): array
-            for name, array in found.items()
-        }
+        self._state = {name.removeprefix(description.NEXT): array for name, array in found.items()}
         return action[0]

@@ -61,9 +61,7 @@ class Function:
                 return act.get_concrete_function(
                     **{
                         entry['name']: tf.TensorSpec(
-                            [batch, *entry['shape']],
-                            entry['dtype'],
-                            entry['name'],
+                            [batch, *entry['shape']], entry['dtype'], entry['name']
                         )
                         for entry in described['inputs']
                     }
@@ -74,9 +72,7 @@ class Function:
         except (TypeError, ValueError):  # A network that needs to know it.
             return trace(1), 1
 
-    def _act(
-        self, described: dict[str, Any], inputs: dict[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
+    def _act(self, described: dict[str, Any], inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         names = [entry['name'] for entry in described['inputs']]
         states = [each for each in names if each.startswith(description.STATE)]
         leaves = iter([inputs[name] for name in names])
@@ -140,9 +136,7 @@ def _without_pieces() -> Iterator[None]:
 
 
 def _normalize(
-    normalizer: normalize.StreamingNormalize,
-    value: tf.Tensor,
-    has_doubles: bool,
+    normalizer: normalize.StreamingNormalize, value: tf.Tensor, has_doubles: bool
 ) -> tf.Tensor:
     """What a normalizer does, by constants."""
     with tf.init_scope():  # Out of the program that is being made.

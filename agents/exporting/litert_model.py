@@ -14,9 +14,7 @@ from agents.tools.graph.backend import tf
 
 def write(function: Function, path: pathlib.Path) -> None:
     """Write a policy to a file."""
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [function.program], function.module
-    )
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function.program], function.module)
     try:
         with quietly():
             data = converter.convert()

@@ -35,10 +35,7 @@ def write(function: Function, path: pathlib.Path) -> None:
         import onnx
         import tf2onnx
 
-        handlers: dict[str, Any] = {
-            'Erfc': (_erfc, []),
-            'Expm1': (_expm1, []),
-        }
+        handlers: dict[str, Any] = {'Erfc': (_erfc, []), 'Expm1': (_expm1, [])}
         model, _ = tf2onnx.convert.from_function(
             _Traced(function.program), (), OPSET, custom_op_handlers=handlers
         )
@@ -65,16 +62,12 @@ def _expm1(graph: Any, node: Any, name: str, _: Any) -> None:
     _subtract(graph, node, name, 'Exp', one_first=False)
 
 
-def _subtract(
-    graph: Any, node: Any, name: str, operation: str, one_first: bool
-) -> None:
+def _subtract(graph: Any, node: Any, name: str, operation: str, one_first: bool) -> None:
     """Make a node another operation, of which 1 is subtracted or from 1."""
     node.type = operation
     one = graph.make_const(f'{name}_one', np.array(1, np.float32)).output[0]
     inputs = [one, node.output[0]] if one_first else [node.output[0], one]
-    graph.insert_new_node_on_output(
-        'Sub', node.output[0], f'{name}_less', inputs=inputs
-    )
+    graph.insert_new_node_on_output('Sub', node.output[0], f'{name}_less', inputs=inputs)
 
 
 class _Traced:

@@ -31,9 +31,7 @@ class Policy:
         except FileNotFoundError:
             raise
         except Exception as error:  # Of zipfile, NumPy, JSON or the values.
-            raise ValueError(
-                f'{path} is no exported policy: {error}'
-            ) from error
+            raise ValueError(f'{path} is no exported policy: {error}') from error
         self.reset()
 
     def _load(self, path):

@@ -38,10 +38,7 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """
     _require_replaceable(path)
     token = secrets.token_hex(8)
-    new, old = (
-        path.with_name(f'.{path.name}.{token}.{kind}')
-        for kind in ('new', 'old')
-    )
+    new, old = (path.with_name(f'.{path.name}.{token}.{kind}') for kind in ('new', 'old'))
     try:
         with files.telling(path):
             new.mkdir()

@@ -78,33 +78,21 @@ class Adam(Optimizer):
         self._step = tf.Variable(0.0, trainable=False)
 
     def saved(self) -> dict[str, Any]:
-        return {
-            **super().saved(),
-            'mean': self._mean,
-            'square': self._square,
-            'step': self._step,
-        }
+        return {**super().saved(), 'mean': self._mean, 'square': self._square, 'step': self._step}
 
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
         """The weights of an owner, and the running mean of their gradients."""
-        return {
-            **super().summary(owner),
-            f'gradients/{owner}': self._mean.read_value(),
-        }
+        return {**super().summary(owner), f'gradients/{owner}': self._mean.read_value()}
 
     def follow(
-        self,
-        found: tuple[tf.Tensor, dict[str, Any]],
-        learning_rate_scale: tf.Tensor | float = 1.0,
+        self, found: tuple[tf.Tensor, dict[str, Any]], learning_rate_scale: tf.Tensor | float = 1.0
     ) -> dict[str, tf.Tensor]:
         gradient, means = found
         # At once where it is not within a program, as there are many numbers.
         norm = piece(self._apply)(gradient, learning_rate_scale)
         return {**means, 'gradient_norm': norm}
 
-    def _apply(
-        self, gradient: tf.Tensor, learning_rate_scale: tf.Tensor | float
-    ) -> tf.Tensor:
+    def _apply(self, gradient: tf.Tensor, learning_rate_scale: tf.Tensor | float) -> tf.Tensor:
         """Take one step down a gradient; returns its norm before clipping."""
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         # Before clipping, which by a norm of NaN makes everything NaN.

@@ -25,9 +25,7 @@ class Cloner(tf.Module):
         batch_size: How many steps are drawn.
     """
 
-    def __init__(
-        self, policy: Policy, expert: Expert, optimizer: Any, batch_size: int
-    ):
+    def __init__(self, policy: Policy, expert: Expert, optimizer: Any, batch_size: int):
         super().__init__()
         if sequences.is_recurrent(policy.network):
             raise errors.ConfigError(
@@ -51,9 +49,7 @@ class Cloner(tf.Module):
         """
 
         def step(number: tf.Tensor) -> dict[str, tf.Tensor]:
-            drawn = self._expert.draw(
-                key + tf.stack([0, number]), self._batch_size
-            )
+            drawn = self._expert.draw(key + tf.stack([0, number]), self._batch_size)
             return self.optimizer.minimize(self._loss, drawn)
 
         sums = loops.add_up(step, count)

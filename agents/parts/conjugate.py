@@ -45,17 +45,9 @@ def solve(
         return number + 1, x + length * direction, residual, turned, new
 
     _, x, *_ = tf.while_loop(
-        lambda number, x, residual, direction, square: (
-            (number < steps) & (square > tolerance)
-        ),
+        lambda number, x, residual, direction, square: (number < steps) & (square > tolerance),
         step,
-        (
-            tf.constant(0),
-            tf.zeros_like(vector),
-            vector,
-            vector,
-            _dot(vector, vector),
-        ),
+        (tf.constant(0), tf.zeros_like(vector), vector, vector, _dot(vector, vector)),
         parallel_iterations=1,
     )
     return x

@@ -77,9 +77,7 @@ class Predictor(tf.Module):
         state.assign(self._after, nested.map(lambda x: x[-1], states))
         return value[..., 0], next_value[..., 0]
 
-    def error(
-        self, value: tf.Tensor, target: tf.Tensor, old: tf.Tensor
-    ) -> tf.Tensor:
+    def error(self, value: tf.Tensor, target: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
         """How far predictions are from returns, see `value_loss`."""
         return value_loss(value, target, old, self._clip_range)
 
@@ -97,11 +95,7 @@ class Predictor(tf.Module):
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint holds, by name."""
-        return {
-            'network': self.network,
-            'state': self._state,
-            'state_after': self._after,
-        }
+        return {'network': self.network, 'state': self._state, 'state_after': self._after}
 
     def of_agents(self) -> list[Any]:
         """Variables of the agents of this rank, `[agent, ...]`."""
@@ -172,34 +166,22 @@ class Critic(Predictor):
         part_rows = sequences.rows_per_part(self.network, time)
         passes = Passes(
             rows=sequences.to_rows(self.network, steps, before),
-            batch_size=sequences.rows_per_batch(
-                self.network, self._batch_size, time
-            ),
+            batch_size=sequences.rows_per_batch(self.network, self._batch_size, time),
             epochs=self.draws,
             key=key,
-            measure=lambda rows: self.optimizer.measure(
-                self._loss, rows, part_rows
-            ),
-            follow=lambda found: self.optimizer.follow(
-                found, learning_rate_scale
-            ),
+            measure=lambda rows: self.optimizer.measure(self._loss, rows, part_rows),
+            follow=lambda found: self.optimizer.follow(found, learning_rate_scale),
             end_epoch=self.optimizer.end_epoch,
         )
 
         def conclude(metrics: Metrics) -> Metrics:
-            after, _ = sequences.unroll(
-                self.network, visible, rollout.begins, before
-            )
+            after, _ = sequences.unroll(self.network, visible, rollout.begins, before)
             return {
                 'loss': metrics['loss'],
                 'gradient_norm': metrics['gradient_norm'],
                 'skipped': self.optimizer.skipped,
-                'explained_variance': self.explained(
-                    rollout.value, rollout.returns
-                ),
-                'explained_variance_after': self.explained(
-                    after[..., 0], rollout.returns
-                ),
+                'explained_variance': self.explained(rollout.value, rollout.returns),
+                'explained_variance_after': self.explained(after[..., 0], rollout.returns),
             }
 
         return passes, conclude
@@ -219,9 +201,7 @@ class Critic(Predictor):
     def _predict(self, rows: Any) -> tuple[dict[str, Any], tf.Tensor]:
         """The steps that rows are, and their values."""
         steps, before = sequences.from_rows(self.network, rows)
-        value, _ = sequences.unroll(
-            self.network, steps['visible'], steps['begins'], before
-        )
+        value, _ = sequences.unroll(self.network, steps['visible'], steps['begins'], before)
         return steps, value[..., 0]
 
     def _error(self, steps: dict[str, Any], value: tf.Tensor) -> tf.Tensor:
@@ -229,10 +209,7 @@ class Critic(Predictor):
 
 
 def value_loss(
-    value: tf.Tensor,
-    target: tf.Tensor,
-    old_value: tf.Tensor,
-    clip_range: float | None,
+    value: tf.Tensor, target: tf.Tensor, old_value: tf.Tensor, clip_range: float | None
 ) -> tf.Tensor:
     """½ E[(R − V)²], or the worse of that and with V kept near V_old."""
     error = (target - value) ** 2

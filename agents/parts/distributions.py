@@ -145,17 +145,13 @@ class Product(NamedTuple):
         return tf.stack([part.mode for part in self.parts], -1)
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
-        keys = [
-            key + tf.constant([index, 0]) for index in range(len(self.parts))
-        ]
+        keys = [key + tf.constant([index, 0]) for index in range(len(self.parts))]
         samples = [p.sample(k) for p, k in zip(self.parts, keys, strict=True)]
         return tf.stack(samples, -1)
 
     def log_prob(self, value: tf.Tensor) -> tf.Tensor:
         values = tf.unstack(value, axis=-1)
-        return tf.add_n(
-            [p.log_prob(v) for p, v in zip(self.parts, values, strict=True)]
-        )
+        return tf.add_n([p.log_prob(v) for p, v in zip(self.parts, values, strict=True)])
 
     def entropy(self) -> tf.Tensor:
         return tf.add_n([part.entropy() for part in self.parts])
@@ -190,9 +186,7 @@ def output_size(space: gym.Space) -> int:
     raise TypeError(f'There is no distribution over {space}.')
 
 
-def from_output(
-    space: gym.Space, output: tf.Tensor, mask: tf.Tensor | None = None
-) -> Distribution:
+def from_output(space: gym.Space, output: tf.Tensor, mask: tf.Tensor | None = None) -> Distribution:
     """The distribution that the output of a network describes.
 
     Args:

@@ -32,9 +32,7 @@ class Preset(NamedTuple):
 # Convolutions by name. The first are those of Mnih et al. 2015, Human-level
 # control through deep reinforcement learning.
 PRESETS = {
-    'atari': Preset(
-        (Filters(32, 8, 4), Filters(64, 4, 2), Filters(64, 3, 1)), 512
-    ),
+    'atari': Preset((Filters(32, 8, 4), Filters(64, 4, 2), Filters(64, 3, 1)), 512),
     'small': Preset((Filters(16, 3, 1), Filters(32, 3, 1)), None),
 }
 
@@ -153,9 +151,7 @@ def describe(space: gym.Space, config: Mapping[str, Any]) -> list[str]:
     lines = [
         *(f'{name}: text, left out' for name in spaces.texts(space)),
         *(
-            f'{name}: {_describe(leaf, config)}'
-            if name
-            else _describe(leaf, config)
+            f'{name}: {_describe(leaf, config)}' if name else _describe(leaf, config)
             for name, leaf in pairs
         ),
     ]
@@ -170,13 +166,10 @@ def _describe(space: gym.Space, config: Mapping[str, Any]) -> str:
         note = f' ({found.note})' if found.note else ''
         shape = _describe_shape(space)
         width = _count(found.width)
-        return (
-            f'{shape}{note}' if shape == width else f'{shape} → {width}{note}'
-        )
+        return f'{shape}{note}' if shape == width else f'{shape} → {width}{note}'
     rows, columns = found.size
     layers = ', '.join(
-        f'{number} filters {size}×{size}/{stride}'
-        for number, size, stride in found.filters
+        f'{number} filters {size}×{size}/{stride}' for number, size, stride in found.filters
     )
     units = f' → {found.units} units' if found.units else ''
     count = found.channels
@@ -262,9 +255,7 @@ def _small_filters(size: tuple[int, int]) -> tuple[Filters, ...]:
     return filters
 
 
-def _sizes_after(
-    size: tuple[int, int], filters: Sequence[Filters]
-) -> list[tuple[int, int]]:
+def _sizes_after(size: tuple[int, int], filters: Sequence[Filters]) -> list[tuple[int, int]]:
     """Height and width after each convolution, empty if one does not fit."""
     sizes = []
     for each in filters:

@@ -39,13 +39,9 @@ class Expert(tf.Module):
         action_space: Space of the actions.
     """
 
-    def __init__(
-        self, config: AttrDict, observ_space: gym.Space, action_space: gym.Space
-    ):
+    def __init__(self, config: AttrDict, observ_space: gym.Space, action_space: gym.Space):
         super().__init__()
-        found = demonstrations.read(
-            config.demonstrations, observ_space, action_space
-        )
+        found = demonstrations.read(config.demonstrations, observ_space, action_space)
         if config.demonstration_episodes is not None:
             found = found.first(config.demonstration_episodes)
         self.deaths = int(np.sum(found.terminated))

@@ -18,9 +18,7 @@ class Weights:
     """
 
     def __init__(self, variables: Sequence[Any]):
-        self._variables = [
-            v.value if isinstance(v, keras.Variable) else v for v in variables
-        ]
+        self._variables = [v.value if isinstance(v, keras.Variable) else v for v in variables]
         self._names = [getattr(v, 'path', v.name) for v in variables]
         self._sizes = [v.shape.num_elements() for v in self._variables]
 
@@ -43,9 +41,7 @@ class Weights:
         for weight, part in self._pairs(vector):
             weight.assign_sub(part)
 
-    def gradient(
-        self, tape: tf.GradientTape, value: Any, factors: Any = None
-    ) -> tf.Tensor:
+    def gradient(self, tape: tf.GradientTape, value: Any, factors: Any = None) -> tf.Tensor:
         """The gradient of a number, zero for weights it does not depend on.
 
         Args:
@@ -55,10 +51,7 @@ class Weights:
         """
         return vectors.concat(
             tape.gradient(
-                value,
-                self._variables,
-                output_gradients=factors,
-                unconnected_gradients='zero',
+                value, self._variables, output_gradients=factors, unconnected_gradients='zero'
             )
         )
 

@@ -11,9 +11,7 @@ from agents.tools.graph import state
 from agents.tools.graph.backend import tf
 
 
-def look_up(
-    rows: tf.Tensor, places: tf.Tensor, shape: tuple[int, ...]
-) -> tf.Tensor:
+def look_up(rows: tf.Tensor, places: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     """The stacks of frames at some places.
 
     Args:
@@ -66,11 +64,7 @@ class Frames(tf.Module):
         self._sound = tf.Variable(tf.ones(num_agents, bool), trainable=False)
 
     def append(
-        self,
-        step: tf.Tensor,
-        observ: tf.Tensor,
-        begins: tf.Tensor,
-        lost: tf.Tensor,
+        self, step: tf.Tensor, observ: tf.Tensor, begins: tf.Tensor, lost: tf.Tensor
     ) -> None:
         """Record the stacks `[agent, frame, ...]` of a step.
 

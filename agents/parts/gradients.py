@@ -79,16 +79,12 @@ def fisher_product(
             pulled = weights.gradient(tape, parameters, nowhere)
             product = tf.reduce_sum(pulled * vector)
         moved = along.gradient(product, nowhere)
-        return weights.gradient(
-            tape, parameters, _curvature_product(distribution, moved)
-        )
+        return weights.gradient(tape, parameters, _curvature_product(distribution, moved))
 
     return mean_of_parts(part, rows, part_rows, ranks)
 
 
-def _curvature_product(
-    distribution: Any, moved: list[tf.Tensor]
-) -> list[tf.Tensor]:
+def _curvature_product(distribution: Any, moved: list[tf.Tensor]) -> list[tf.Tensor]:
     """The Hessian M of the mean divergence, times changes of parameters."""
     here = nested.map(tf.stop_gradient, distribution)
     there = nested.map(tf.identity, here)
@@ -167,9 +163,7 @@ class Useless(tf.Module):
             finite = tf.math.is_finite(gradient**2)
             return tf.argmin(finite, output_type=tf.int32)
 
-        self._culprit.assign(
-            tf.cond(finite, self._culprit.read_value, find_first)
-        )
+        self._culprit.assign(tf.cond(finite, self._culprit.read_value, find_first))
         self._skipped.assign(tf.where(finite, 0, self._skipped + 1))
         return finite
 

@@ -40,9 +40,7 @@ class Block:
         weights = [weight for weight in (kernel, bias) if weight is not None]
         self.variables = [weight.value for weight in weights]
         self.outputs = self.variables[0].shape[-1]
-        self._heights = [
-            math.prod(variable.shape[:-1]) for variable in self.variables
-        ]
+        self._heights = [math.prod(variable.shape[:-1]) for variable in self.variables]
         self.inputs = sum(self._heights)
         self._has_bias = bias is not None
         self.taken: tuple[tf.Tensor, ...] = ()
@@ -71,15 +69,11 @@ class Block:
 
     def join(self, gradients: list[tf.Tensor]) -> tf.Tensor:
         """One matrix `[input, output]` of the gradients by the weights."""
-        return tf.concat(
-            [tf.reshape(part, [-1, self.outputs]) for part in gradients], 0
-        )
+        return tf.concat([tf.reshape(part, [-1, self.outputs]) for part in gradients], 0)
 
     def split(self, matrix: tf.Tensor) -> list[tf.Tensor]:
         """The inverse of `join`."""
-        parts = zip(
-            tf.split(matrix, self._heights), self.variables, strict=True
-        )
+        parts = zip(tf.split(matrix, self._heights), self.variables, strict=True)
         return [tf.reshape(part, weight.shape) for part, weight in parts]
 
     def begin(self) -> None:
@@ -251,9 +245,7 @@ def measure(
     return [block.measure(gradient) for block, gradient in pairs]
 
 
-def invert(
-    first: tf.Tensor, second: tf.Tensor, damping: float
-) -> tuple[tf.Tensor, tf.Tensor]:
+def invert(first: tf.Tensor, second: tf.Tensor, damping: float) -> tuple[tf.Tensor, tf.Tensor]:
     """The inverses of two factors that share out a damping.
 
     (A + π√λ 1)⁻¹ and (G + √λ/π 1)⁻¹, where π² is how many times as large as G

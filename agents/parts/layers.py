@@ -15,11 +15,7 @@ from agents.tools.graph.backend import keras, piece, tf
 def dense(sizes: list[int], activation: Any) -> list[keras.layers.Layer]:
     """Dense layers behind each other."""
     return [
-        Dense(
-            size,
-            activation,
-            kernel_initializer=keras.initializers.Orthogonal(math.sqrt(2)),
-        )
+        Dense(size, activation, kernel_initializer=keras.initializers.Orthogonal(math.sqrt(2)))
         for size in sizes
     ]
 
@@ -56,8 +52,7 @@ class Encoder(keras.layers.Layer):
     def __init__(self, space: gym.Space, config: Mapping[str, Any]):
         super().__init__()
         self._encoders = [
-            _define_encoder(leaf, encodings.choose(leaf, config))
-            for leaf in spaces.leaves(space)
+            _define_encoder(leaf, encodings.choose(leaf, config)) for leaf in spaces.leaves(space)
         ]
 
     @property
@@ -93,9 +88,7 @@ class Flatten(keras.layers.Layer):
     def call(self, observ: Any) -> tf.Tensor:
         parts = [
             self._flat(space, leaf)
-            for space, leaf in zip(
-                spaces.leaves(self._space), nested.flatten(observ), strict=True
-            )
+            for space, leaf in zip(spaces.leaves(self._space), nested.flatten(observ), strict=True)
         ]
         return tf.concat(parts, -1) if len(parts) > 1 else parts[0]
 
@@ -131,9 +124,7 @@ class Convolutions(keras.layers.Layer):
         super().__init__()
         self._image = image
         # Not `_layers`, where Keras keeps the layers that it trains and saves.
-        self._convolutions = [
-            convolution(filters, image.is_large) for filters in image.filters
-        ]
+        self._convolutions = [convolution(filters, image.is_large) for filters in image.filters]
         self._dense = dense([image.units] if image.units else [], 'relu')
 
     @property
@@ -174,9 +165,7 @@ class Convolutions(keras.layers.Layer):
         return tf.cast(tf.reshape(image, shape), tf.float32) * scale
 
 
-def convolution(
-    filters: encodings.Filters, is_large: bool
-) -> keras.layers.Layer:
+def convolution(filters: encodings.Filters, is_large: bool) -> keras.layers.Layer:
     """A convolution that rectifies.
 
     Where networks have one of Keras, programs are not compiled around it, see
@@ -274,9 +263,7 @@ class Recurrent(keras.Model):
         """The encoder, the cell and the head."""
         return self._encoder, self._cell, self._head
 
-    def call(
-        self, observ: Any, state: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def call(self, observ: Any, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         features, (state,) = self._cell(self._encoder(observ), [state])
         return self._head(features), state
 
@@ -294,9 +281,7 @@ class GaussianHead(keras.layers.Layer):
         super().__init__()
         self._mean = output(size, factor)
         self._log_std = self.add_weight(
-            shape=(size,),
-            initializer=keras.initializers.Constant(math.log(std)),
-            name='log_std',
+            shape=(size,), initializer=keras.initializers.Constant(math.log(std)), name='log_std'
         )
 
     @property

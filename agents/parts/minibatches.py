@@ -59,15 +59,12 @@ def fit_together(every: Sequence[Passes]) -> bool:
     """Whether there are as many minibatches in all of some passes."""
     first = every[0]
     return all(
-        passes.stop is None
-        and (passes.per_epoch, passes.epochs) == (first.per_epoch, first.epochs)
+        passes.stop is None and (passes.per_epoch, passes.epochs) == (first.per_epoch, first.epochs)
         for passes in every
     )
 
 
-def train_in_step(
-    every: Sequence[Passes], ranks: Communicator = ALONE
-) -> list[Metrics]:
+def train_in_step(every: Sequence[Passes], ranks: Communicator = ALONE) -> list[Metrics]:
     """Go through several passes, taking a minibatch of each at a time.
 
     What was measured of them goes to other ranks in one message. See `train`.
@@ -81,27 +78,19 @@ def train_in_step(
         def numbered_step(number: tf.Tensor) -> list[Metrics]:
             found = [
                 passes.measure(rows.slice(order, number))
-                for passes, rows, order in zip(
-                    every, columns, shuffled, strict=True
-                )
+                for passes, rows, order in zip(every, columns, shuffled, strict=True)
             ]
             return [
-                passes.follow(means)
-                for passes, means in zip(every, ranks.mean(found), strict=True)
+                passes.follow(means) for passes, means in zip(every, ranks.mean(found), strict=True)
             ]
 
         sums = loops.add_up(numbered_step, every[0].per_epoch)
         means = nested.map(lambda x: x / every[0].per_epoch, sums)
-        return [
-            passes.end_epoch(each)
-            for passes, each in zip(every, means, strict=True)
-        ]
+        return [passes.end_epoch(each) for passes, each in zip(every, means, strict=True)]
 
     stop = every[0].stop
     done, means = loops.repeat(
-        epoch_step,
-        every[0].epochs,
-        lambda means: stop(means[0]) if stop else tf.constant(False),
+        epoch_step, every[0].epochs, lambda means: stop(means[0]) if stop else tf.constant(False)
     )
     return [{**each, 'epochs': tf.cast(done, tf.float32)} for each in means]
 
@@ -120,9 +109,7 @@ class _Columns:
 
     def shuffled(self, epoch: tf.Tensor) -> list[tf.Tensor]:
         """The rows in the order of an epoch."""
-        order = random.permutation(
-            self._key + tf.stack([0, epoch]), self._total
-        )
+        order = random.permutation(self._key + tf.stack([0, epoch]), self._total)
         return [tf.gather(matrix, order) for matrix in self._matrices]
 
     def slice(self, order: list[tf.Tensor], number: tf.Tensor) -> Any:

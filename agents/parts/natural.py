@@ -83,16 +83,10 @@ class Kronecker(Optimizer):
 
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
         """The weights of an owner, and their last change."""
-        return {
-            **super().summary(owner),
-            f'steps/{owner}': self._last.read_value(),
-        }
+        return {**super().summary(owner), f'steps/{owner}': self._last.read_value()}
 
     def measure(
-        self,
-        loss: Callable[[Any], dict[str, tf.Tensor]],
-        rows: Any,
-        part_rows: int | None = None,
+        self, loss: Callable[[Any], dict[str, tf.Tensor]], rows: Any, part_rows: int | None = None
     ) -> tuple[tf.Tensor, dict[str, Any]]:
         """The gradient and the means of rows, and their Kronecker factors.
 
@@ -108,9 +102,7 @@ class Kronecker(Optimizer):
         return super().measure(measured, rows, part_rows)
 
     def follow(
-        self,
-        found: tuple[tf.Tensor, dict[str, Any]],
-        learning_rate_scale: tf.Tensor | float = 1.0,
+        self, found: tuple[tf.Tensor, dict[str, Any]], learning_rate_scale: tf.Tensor | float = 1.0
     ) -> dict[str, tf.Tensor]:
         gradient, means = found
         factors = means.pop('factors')
@@ -132,12 +124,9 @@ class Kronecker(Optimizer):
         count = tf.cast(self._step + 1, tf.float32)
         part = tf.maximum(1.0 - self._decay, 1.0 / count)
         due = useful & (self._step % self._inverse_every == 0)
-        for factors, news, inverses in zip(
-            self._factors, found, self._inverses, strict=True
-        ):
+        for factors, news, inverses in zip(self._factors, found, self._inverses, strict=True):
             means = [
-                factor + part * (new - factor)
-                for factor, new in zip(factors, news, strict=True)
+                factor + part * (new - factor) for factor, new in zip(factors, news, strict=True)
             ]
             _assign_sound(factors, means, useful)
             self._invert(factors, inverses, due)

@@ -76,10 +76,7 @@ class StreamingNormalize(tf.Module):
         return value
 
     def update(
-        self,
-        value: tf.Tensor,
-        sound: tf.Tensor | bool = True,
-        counts: tf.Tensor | None = None,
+        self, value: tf.Tensor, sound: tf.Tensor | bool = True, counts: tf.Tensor | None = None
     ) -> None:
         """Add values `[..., *shape]` to the statistics, if they are sound.
 
@@ -94,9 +91,7 @@ class StreamingNormalize(tf.Module):
         Chan, Golub and LeVeque 1979, Updating formulae and a pairwise
         algorithm for computing sample variances.
         """
-        mean, variance = moments.mean_and_variance(
-            value, self._mean.shape, self._ranks, counts
-        )
+        mean, variance = moments.mean_and_variance(value, self._mean.shape, self._ranks, counts)
         rank = value.shape.rank - mean.shape.rank
         count = self._ranks.size * value.shape[:rank].num_elements()
         new = tf.constant(count, tf.float64)
@@ -115,11 +110,7 @@ class StreamingNormalize(tf.Module):
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint holds, by name."""
-        return {
-            'count': self._count,
-            'mean': self._mean,
-            'squares': self._squares,
-        }
+        return {'count': self._count, 'mean': self._mean, 'squares': self._squares}
 
     def summary(self) -> dict[str, tf.Tensor]:
         """The statistics by name, for logging."""
@@ -147,13 +138,7 @@ class NormalizeObserv(tf.Module):
         ranks: Those whose observations the statistics are of.
     """
 
-    def __init__(
-        self,
-        space: gym.Space,
-        enabled: bool,
-        clip: float,
-        ranks: Communicator = ALONE,
-    ):
+    def __init__(self, space: gym.Space, enabled: bool, clip: float, ranks: Communicator = ALONE):
         super().__init__()
         self._specs = spaces.specs(space)
         self._normalizers = {
@@ -180,9 +165,7 @@ class NormalizeObserv(tf.Module):
     def parts(self) -> Any:
         """What normalizes each leaf, None for those that stay as they are."""
         names = iter(nested.names(self._specs, 'observ'))
-        return nested.map(
-            lambda _: self._normalizers.get(next(names)), self._specs
-        )
+        return nested.map(lambda _: self._normalizers.get(next(names)), self._specs)
 
     def update(self, observ: Any, sound: tf.Tensor | bool = True) -> None:
         leaves = self._named(observ)
@@ -224,9 +207,7 @@ class NormalizeReward(tf.Module):
     ):
         super().__init__()
         self._enabled, self._discount = enabled, discount
-        self._statistics = StreamingNormalize(
-            (), center=False, clip=clip, ranks=ranks
-        )
+        self._statistics = StreamingNormalize((), center=False, clip=clip, ranks=ranks)
         self._past = tf.Variable(tf.zeros(num_agents), trainable=False)
 
     def update(
@@ -242,9 +223,7 @@ class NormalizeReward(tf.Module):
         """
         if not self._enabled:
             return
-        past = returns.discounted_past(
-            reward, begins, self._discount, self._past
-        )
+        past = returns.discounted_past(reward, begins, self._discount, self._past)
         self._past.assign(tf.where(sound, past[-1], self._past))
         counts = tf.logical_not(tf.broadcast_to(lost, past.shape))
         self._statistics.update(past, sound, counts)

@@ -24,12 +24,7 @@ class Optimizer(tf.Module):
             are averaged by `end_epoch`.
     """
 
-    def __init__(
-        self,
-        weights: Weights,
-        ranks: Communicator = ALONE,
-        by_epoch: bool = False,
-    ):
+    def __init__(self, weights: Weights, ranks: Communicator = ALONE, by_epoch: bool = False):
         super().__init__()
         self._weights = weights
         self._all_ranks = ranks
@@ -80,18 +75,13 @@ class Optimizer(tf.Module):
         return self.follow(found, learning_rate_scale)
 
     def measure(
-        self,
-        loss: Callable[[Any], dict[str, tf.Tensor]],
-        rows: Any,
-        part_rows: int | None = None,
+        self, loss: Callable[[Any], dict[str, tf.Tensor]], rows: Any, part_rows: int | None = None
     ) -> tuple[tf.Tensor, dict[str, Any]]:
         """Find the gradient and the means of the rows of this rank."""
         return gradients.of_rows(loss, self._weights, rows, part_rows)
 
     def follow(
-        self,
-        found: tuple[tf.Tensor, dict[str, Any]],
-        learning_rate_scale: tf.Tensor | float = 1.0,
+        self, found: tuple[tf.Tensor, dict[str, Any]], learning_rate_scale: tf.Tensor | float = 1.0
     ) -> dict[str, tf.Tensor]:
         """Take the step that was measured; the same on all ranks."""
         raise NotImplementedError

@@ -85,11 +85,7 @@ class Policy(tf.Module):
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint holds, by name."""
-        return {
-            'network': self.network,
-            'encoder': self.encoder,
-            'normalizer': self.normalizer,
-        }
+        return {'network': self.network, 'encoder': self.encoder, 'normalizer': self.normalizer}
 
     def prepare(self, observ: Any) -> Inputs:
         """Normalize observations `[..., *shape]` as environments return them.
@@ -104,9 +100,7 @@ class Policy(tf.Module):
         visible, _ = masks.split(observ) if self._masked else (observ, ())
         self.normalizer.update(visible, sound)
 
-    def step(
-        self, observ: Any, state: Any
-    ) -> tuple[distributions.Distribution, Any]:
+    def step(self, observ: Any, state: Any) -> tuple[distributions.Distribution, Any]:
         """The distributions for observations `[agent, ...]`.
 
         Args:
@@ -132,9 +126,7 @@ class Policy(tf.Module):
         features, _ = sequences.step_all(self.encoder, visible, ())
         return features
 
-    def unroll(
-        self, inputs: Inputs, begins: tf.Tensor, state: Any
-    ) -> distributions.Distribution:
+    def unroll(self, inputs: Inputs, begins: tf.Tensor, state: Any) -> distributions.Distribution:
         """The distributions for observations `[time, agent, ...]`.
 
         Args:
@@ -152,9 +144,7 @@ class Policy(tf.Module):
         output, _ = sequences.unroll(self.network, features, begins, state)
         return self.describe(output, mask)
 
-    def describe(
-        self, output: tf.Tensor, mask: Any
-    ) -> distributions.Distribution:
+    def describe(self, output: tf.Tensor, mask: Any) -> distributions.Distribution:
         """The distributions that outputs of the network stand for."""
         mask = mask if self._masked else None
         return distributions.from_output(self.action_space, output, mask)

@@ -145,9 +145,7 @@ class Recorder(tf.Module):
         self._counts_observs = 'int32' in kinds
         self._step = tf.Variable(0, trainable=False)
         self._matrices = [
-            tf.Variable(
-                tf.zeros((steps, num_agents, width), kind), trainable=False
-            )
+            tf.Variable(tf.zeros((steps, num_agents, width), kind), trainable=False)
             for kind, width in self._layout.groups
         ]
         # Where episodes began and the recurrent state, before the rollout that
@@ -162,11 +160,7 @@ class Recorder(tf.Module):
         return self._step.read_value()
 
     def append(
-        self,
-        observ: Any,
-        action: tf.Tensor,
-        transition: Transition,
-        foreseen: Any = (),
+        self, observ: Any, action: tf.Tensor, transition: Transition, foreseen: Any = ()
     ) -> None:
         """Record a step, leaves `[agent, ...]`."""
         if self._foresees:
@@ -238,9 +232,7 @@ class Recorder(tf.Module):
         )
         if self._counts_actions:
             sound &= tf.reduce_min(action) >= 0
-        return (
-            sound if self._frames is None else sound & self._frames.is_sound()
-        )
+        return sound if self._frames is None else sound & self._frames.is_sound()
 
     def failure(self) -> Exception | None:
         """What of the record cannot be learnt from, if anything cannot."""
@@ -303,15 +295,11 @@ class Recorder(tf.Module):
         return self._layout.unpack(self._matrices)
 
 
-def _with_frames(
-    record: Record, frames: tf.Tensor, places: tf.Tensor
-) -> Record:
+def _with_frames(record: Record, frames: tf.Tensor, places: tf.Tensor) -> Record:
     return record._replace(observ=places, frames=frames)
 
 
-def _define_specs(
-    observ_space: gym.Space, action_space: gym.Space, foresees: bool
-) -> tuple:
+def _define_specs(observ_space: gym.Space, action_space: gym.Space, foresees: bool) -> tuple:
     """What is recorded of each step.
 
     Observation, action, transition and what was predicted.

@@ -46,9 +46,7 @@ def lambda_return(
     lambda_: float,
 ) -> tf.Tensor:
     """The exponentially weighted mean of the n-step returns, Aₜ + V(sₜ)."""
-    return value + lambda_advantage(
-        reward, value, next_value, terminated, done, discount, lambda_
-    )
+    return value + lambda_advantage(reward, value, next_value, terminated, done, discount, lambda_)
 
 
 def discounted_return(
@@ -151,6 +149,4 @@ def _backward(summand: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
 def _require_alike(*tensors: tf.Tensor) -> None:
     shapes = {tuple(tensor.shape) for tensor in tensors}
     if len(shapes) > 1 or len(*shapes) != 2:
-        raise ValueError(
-            f'Expected shapes [time, agent] all alike, not {shapes}.'
-        )
+        raise ValueError(f'Expected shapes [time, agent] all alike, not {shapes}.')

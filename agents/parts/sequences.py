@@ -38,9 +38,7 @@ def step(network: Any, inputs: Any, state: Any) -> tuple[tf.Tensor, Any]:
     return network(inputs), state
 
 
-def unroll(
-    network: Any, inputs: Any, begins: tf.Tensor, state: Any
-) -> tuple[tf.Tensor, Any]:
+def unroll(network: Any, inputs: Any, begins: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
     """Apply a network along time.
 
     Args:
@@ -96,9 +94,7 @@ def _in_parts(function: Any, inputs: Any) -> Any:
     return nested.map(merge, outputs)
 
 
-def _scan(
-    network: Any, inputs: Any, begins: tf.Tensor, state: Any
-) -> tuple[tf.Tensor, Any]:
+def _scan(network: Any, inputs: Any, begins: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
     def time_step(carry: Any, now: Any) -> Any:
         inputs, begins = now
         return step(network, inputs, forget(carry[1], begins))

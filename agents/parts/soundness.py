@@ -26,9 +26,7 @@ def is_sound(values: Iterable[tf.Tensor]) -> tf.Tensor:
     return tf.reduce_max([0, *largest]) < _LIMIT_BITS
 
 
-def first_unsound(
-    leaves: Iterable[np.ndarray],
-) -> tuple[int, int, int] | None:
+def first_unsound(leaves: Iterable[np.ndarray]) -> tuple[int, int, int] | None:
     """Where the first value that is not sound is.
 
     Args:

@@ -151,13 +151,8 @@ class Evaluation:
         """The mean and how sure it is."""
         if self.episodes == 1:
             return console.score(self.mean)
-        mean, error, low, high = self._format(
-            self.mean, self.standard_error, *self.interval
-        )
-        return (
-            f'{mean} ± {error}, {estimates.CONFIDENCE:.0%} interval {low} to '
-            f'{high}'
-        )
+        mean, error, low, high = self._format(self.mean, self.standard_error, *self.interval)
+        return f'{mean} ± {error}, {estimates.CONFIDENCE:.0%} interval {low} to {high}'
 
     def _format(self, *numbers: float) -> Iterator[str]:
         """Scores with as many decimals as their mean has."""
@@ -243,15 +238,10 @@ def _play(
     return scores, lengths
 
 
-def _format_row(
-    numbers: Sequence[float], show: Callable[[float, float], str]
-) -> str:
+def _format_row(numbers: Sequence[float], show: Callable[[float, float], str]) -> str:
     functions = np.mean, np.std, np.min, np.median, np.max
     largest = float(np.max(np.abs(numbers)))
-    return ''.join(
-        f'{show(float(function(numbers)), largest):>10}'
-        for function in functions
-    )
+    return ''.join(f'{show(float(function(numbers)), largest):>10}' for function in functions)
 
 
 def _format_length(length: float, _: float) -> str:

@@ -55,17 +55,13 @@ def load(
             signed it on this machine.
     """
     directory = pathlib.Path(directory)
-    saved = store.restore_config(
-        config, directory, unused=store.UNUSED_BY_POLICY, trusted=trust
-    )
+    saved = store.restore_config(config, directory, unused=store.UNUSED_BY_POLICY, trusted=trust)
     observ_space, action_space = storage.load_spaces(directory)
     storage.require_checkpoint(directory)
     step = storage.find_checkpoint(directory, checkpoint)
     _require_fit(directory, step, observ_space, action_space, saved)
     made = networks.define(observ_space, action_space, saved)
-    loaded = policy.define(
-        made.policy, observ_space, action_space, saved, encoder=made.encoder
-    )
+    loaded = policy.define(made.policy, observ_space, action_space, saved, encoder=made.encoder)
     step = _define_saver(loaded, directory).restore(step)
     assert step is not None
     seed = saved.seed if seed is None else seed
@@ -100,19 +96,13 @@ def _require_fit(
     with tf.Graph().as_default():
         made = networks.define(observ_space, action_space, config)
         sketch = policy.define(
-            made.policy,
-            observ_space,
-            action_space,
-            config,
-            encoder=made.encoder,
+            made.policy, observ_space, action_space, config, encoder=made.encoder
         )
         _define_saver(sketch, directory).require_fit(checkpoint)
         storage.require_room(directory, weights.count_weights(made))
 
 
-def _define_saver(
-    loaded: policy.Policy, directory: pathlib.Path
-) -> saver.Saver:
+def _define_saver(loaded: policy.Policy, directory: pathlib.Path) -> saver.Saver:
     """Make the saver that sets a policy to what a run has learnt."""
     variables = simulation_graph.name_policy(loaded)
     return storage.define_saver(variables, directory, partial=True)
@@ -169,9 +159,7 @@ class LoadedPolicy:
         self._batched = num_agents is not None
         self._count = num_agents or 1
         self._calls = tf.Variable(0, trainable=False)
-        self._state = state.variables(
-            sequences.zero_state(policy.network, self._count)
-        )
+        self._state = state.variables(sequences.zero_state(policy.network, self._count))
         self._observ = observations.zeros(observ_space, self._count)
         self._writer = observations.Writer(observ_space, self._observ)
         self._has_text = bool(spaces.texts(observ_space))
@@ -196,9 +184,7 @@ class LoadedPolicy:
         """Tell that episodes begin, of all agents or where a mask is true."""
         self._begins |= True if mask is None else np.asarray(mask, bool)
 
-    def __call__(
-        self, observ: Any, deterministic: bool = True, mask: Any = None
-    ) -> Any:
+    def __call__(self, observ: Any, deterministic: bool = True, mask: Any = None) -> Any:
         """Choose the action for an observation, or actions for a batch.
 
         Args:
@@ -236,9 +222,7 @@ class LoadedPolicy:
         inputs = nested.map(tf.constant, observ)
         begins = tf.constant(self._begins)
         if deterministic not in self._programs:
-            self._programs[deterministic] = direct(
-                self._act, inputs, begins, deterministic
-            )
+            self._programs[deterministic] = direct(self._act, inputs, begins, deterministic)
         act = self._programs[deterministic]
         try:
             action = act(*nested.flatten(inputs), begins)
@@ -281,9 +265,7 @@ class LoadedPolicy:
     def _require_batch(self, observ: Any) -> None:
         for leaf in nested.flatten(observ):
             if len(leaf) != self._count:
-                raise ValueError(
-                    f'Expected {self._count} observations, got {len(leaf)}.'
-                )
+                raise ValueError(f'Expected {self._count} observations, got {len(leaf)}.')
 
     def _row(self, observ: Any, row: int) -> Any:
         if not self._batched:
@@ -291,16 +273,12 @@ class LoadedPolicy:
         return nested.map(lambda leaf: leaf[row], observ)
 
     @around_networks
-    def _act(
-        self, observ: Any, begins: tf.Tensor, deterministic: bool
-    ) -> tf.Tensor:
+    def _act(self, observ: Any, begins: tf.Tensor, deterministic: bool) -> tf.Tensor:
         before = sequences.forget(state.read(self._state), begins)
         distribution, after = self._policy.step(observ, before)
         state.assign(self._state, after)
         key = random.key(self._seed, 'loaded', self._calls)
         self._calls.assign_add(1)
-        action = (
-            distribution.mode if deterministic else distribution.sample(key)
-        )
+        action = distribution.mode if deterministic else distribution.sample(key)
         action = distributions.unflatten(self.action_space, action)
         return bounds.to_bounds(action, self.action_space)

@@ -58,26 +58,20 @@ class Normalizer:
         return np.clip(scaled, -self.clip, self.clip)
 
 
-def of_observations(
-    normalizer: 'NormalizeObserv', clip: float | None
-) -> Normalizer | None:
+def of_observations(normalizer: 'NormalizeObserv', clip: float | None) -> Normalizer | None:
     """That of a policy, or None if it has none."""
     parts = normalizer.parts()
     used = [part for part in nested.flatten(parts) if part is not None]
     if not used:
         return None
     mean, std = (
-        nested.map(
-            lambda part, name=name: part and getattr(part, name).numpy(), parts
-        )
+        nested.map(lambda part, name=name: part and getattr(part, name).numpy(), parts)
         for name in ('mean', 'std')
     )
     return Normalizer(mean, std, clip, int(used[0].count))
 
 
-def of_rewards(
-    logdir: pathlib.Path, step: int, clip: float | None
-) -> Normalizer | None:
+def of_rewards(logdir: pathlib.Path, step: int, clip: float | None) -> Normalizer | None:
     """That of a run's rewards in a checkpoint, or None if it has none.
 
     Rewards are scaled by the deviation of what is discounted of them, and not

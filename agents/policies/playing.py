@@ -13,13 +13,7 @@ from agents.config import overrides, store
 from agents.terminal import interrupts
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.training import (
-    batches,
-    env_setup,
-    simulation_graph,
-    storage,
-    vectors,
-)
+from agents.training import batches, env_setup, simulation_graph, storage, vectors
 
 # How many episodes are played at the same time, at most; and where stepping
 # many environments takes no longer than stepping one.
@@ -59,10 +53,7 @@ class Run(NamedTuple):
 
     @contextlib.contextmanager
     def start(
-        self,
-        num_agents: int,
-        env_processes: bool | None = None,
-        render_mode: str | None = None,
+        self, num_agents: int, env_processes: bool | None = None, render_mode: str | None = None
     ) -> Iterator[tuple[Any, Any]]:
         """Start environments and load the policy, for so many agents.
 
@@ -83,17 +74,9 @@ class Run(NamedTuple):
         interrupts.current().call(batch_env.cancel)
         with contextlib.closing(batch_env):
             storage.require_same_spaces(
-                batch_env,
-                self.logdir,
-                'choose the environment by --env or --config',
+                batch_env, self.logdir, 'choose the environment by --env or --config'
             )
-            policy = agents.load(
-                self.logdir,
-                self.config,
-                self.checkpoint,
-                num_agents,
-                config.seed,
-            )
+            policy = agents.load(self.logdir, self.config, self.checkpoint, num_agents, config.seed)
             yield batch_env, policy
 
 
@@ -116,9 +99,7 @@ def open_run(
         env: Environment to play in instead of that of the run.
         trust: Whether to run code that the run names though it is not signed.
     """
-    config = store.restore_config(
-        config, logdir, changes, env=env, trusted=trust
-    )
+    config = store.restore_config(config, logdir, changes, env=env, trusted=trust)
     changed = overrides.apply(config, changes)
     _require_played(config, changed)
     storage.require_checkpoint(logdir)
@@ -130,17 +111,12 @@ def open_run(
 
 
 def _start(
-    config: AttrDict,
-    num_agents: int,
-    env_processes: bool | None,
-    render_mode: str | None,
+    config: AttrDict, num_agents: int, env_processes: bool | None, render_mode: str | None
 ) -> list[Any]:
     """Start environments, in processes of their own or in this one."""
     seed = config.seed, env_setup.VIDEO
     if vectors.is_vector(config):
-        return [
-            vectors.start(config, num_agents, seed, render_mode=render_mode)
-        ]
+        return [vectors.start(config, num_agents, seed, render_mode=render_mode)]
     constructor = env_setup.constructor(config, render_mode)
 
     def start(processes: bool) -> list[Any]:
@@ -196,9 +172,7 @@ class Step(NamedTuple):
         return self.terminated | self.truncated
 
 
-def play(
-    batch_env: Any, policy: Any, num_episodes: int, deterministic: bool
-) -> Iterator[Step]:
+def play(batch_env: Any, policy: Any, num_episodes: int, deterministic: bool) -> Iterator[Step]:
     """Play episodes, as many of each environment but for one.
 
     Those that end first are not more of them than others, which would make
@@ -217,15 +191,7 @@ def play(
     while left.any():
         action = policy.choose(observ, deterministic)
         after, reward, terminated, truncated, _ = batch_env.step(action)
-        step = Step(
-            observ,
-            action,
-            reward,
-            terminated,
-            truncated,
-            left > 0,
-            batch_env.lost,
-        )
+        step = Step(observ, action, reward, terminated, truncated, left > 0, batch_env.lost)
         yield step
         left -= step.done & step.counts & ~step.lost
         observ = after

@@ -59,9 +59,7 @@ def record(
     return played
 
 
-def _collect(
-    batch_env: Any, policy: Any, num_episodes: int, deterministic: bool
-) -> Demonstrations:
+def _collect(batch_env: Any, policy: Any, num_episodes: int, deterministic: bool) -> Demonstrations:
     """Play episodes and collect their steps, agent by agent."""
     episodes: list[list[list[Any]]] = [[[]] for _ in range(len(batch_env))]
     for step in playing.play(batch_env, policy, num_episodes, deterministic):

@@ -88,10 +88,7 @@ def visualize(
 
 
 def _play(
-    batch_env: Any,
-    policy: Any,
-    outdir: pathlib.Path,
-    num_episodes: int,
+    batch_env: Any, policy: Any, outdir: pathlib.Path, num_episodes: int
 ) -> Iterator[tuple[pathlib.Path, float]]:
     """Play episodes and write each to a file; yields it and the score."""
     videos: dict[int, Video] = {}
@@ -107,11 +104,7 @@ def _play(
 
 
 def _play_all(
-    batch_env: Any,
-    policy: Any,
-    outdir: pathlib.Path,
-    num_episodes: int,
-    videos: dict[int, 'Video'],
+    batch_env: Any, policy: Any, outdir: pathlib.Path, num_episodes: int, videos: dict[int, 'Video']
 ) -> Iterator[tuple[pathlib.Path, float]]:
     step = f'step{policy.checkpoint}'  # Of several checkpoints, all are kept.
     fps = batch_env.metadata.get('render_fps', DEFAULT_FPS)
@@ -129,9 +122,7 @@ def _play_all(
             # The encoder would complain of half a frame.
             with interrupts.current().during('', hold=True):
                 videos[agent].add(frames[agent])
-        observ, reward, terminated, truncated, _ = batch_env.step(
-            policy.choose(observ)
-        )
+        observ, reward, terminated, truncated, _ = batch_env.step(policy.choose(observ))
         scores += reward
         done = terminated | truncated
         policy.reset(done)
@@ -175,8 +166,7 @@ class Video:
             )
         if self._shape not in (None, frame.shape):
             before, after = [
-                ' × '.join(map(str, shape[:2]))
-                for shape in (self._shape, frame.shape)
+                ' × '.join(map(str, shape[:2])) for shape in (self._shape, frame.shape)
             ]
             raise errors.EnvError(
                 'The frames of a video must have the same size, got '

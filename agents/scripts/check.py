@@ -27,12 +27,7 @@ from agents.terminal import console, interrupts
 from agents.tools import errors
 from agents.tools.checking.inspection_report import Breach
 from agents.training import experiments
-from agents.training.check_env import (
-    SECONDS,
-    TRAIN,
-    as_trained,
-    check_config,
-)
+from agents.training.check_env import SECONDS, TRAIN, as_trained, check_config
 from agents.training.experiments import Experiment
 
 
@@ -55,9 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             experiment, train = _find(given)
             config = overrides.apply(experiment.config, given.set)
             seed = config.seed if given.seed is None else given.seed
-            found = check_config(
-                config, given.steps, seed, train, progress, given.seconds
-            )
+            found = check_config(config, given.steps, seed, train, progress, given.seconds)
             found = as_trained(found, experiment, given.set)
             terminal.close()
             for line in found.lines(terminal.width, given.quiet):
@@ -95,11 +88,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_experiment(algorithm=False)
     parser.add_argument(
-        '--steps',
-        type=int,
-        default=2000,
-        metavar='N',
-        help='how many steps (2000)',
+        '--steps', type=int, default=2000, metavar='N', help='how many steps (2000)'
     )
     parser.add_argument(
         '--seconds',

@@ -17,10 +17,7 @@ from agents.training.experiments import Experiment
 
 
 def claim(
-    given: argparse.Namespace,
-    terminal: console.Console,
-    stack: contextlib.ExitStack,
-    ranks: World,
+    given: argparse.Namespace, terminal: console.Console, stack: contextlib.ExitStack, ranks: World
 ) -> tuple[pathlib.Path, AttrDict]:
     """The directory of the run and its settings, told on the terminal.
 
@@ -37,9 +34,7 @@ def claim(
         directory = stack.enter_context(run_directory.claimed(given.home, name))
     share = directory and str(directory.relative_to(given.home))
     directory = given.home / ranks.share(share)
-    terminal.say(
-        'agents', f'{experiment.name}: {_title(config)}, seed {config.seed}'
-    )
+    terminal.say('agents', f'{experiment.name}: {_title(config)}, seed {config.seed}')
     if experiment.origin:
         told = f'{experiment.origin}; --settings lists them'
         terminal.say('settings', told)
@@ -63,9 +58,7 @@ def pattern(given: argparse.Namespace) -> str:
     return given.name or f'*-{_name(given)}'
 
 
-def as_given(
-    given: argparse.Namespace, directory: pathlib.Path
-) -> pathlib.Path:
+def as_given(given: argparse.Namespace, directory: pathlib.Path) -> pathlib.Path:
     """The directory of a run as the user has named the one it is in."""
     return pathlib.Path(given.logdir) / directory.relative_to(given.home)
 
@@ -93,11 +86,7 @@ def _choose(
                 'A new one needs --config or --env as well.'
             )
         experiment = experiments.find(
-            given.config,
-            given.env,
-            given.algorithm,
-            given.env_processes is not False,
-            changes,
+            given.config, given.env, given.algorithm, given.env_processes is not False, changes
         )
         changed = overrides.apply(experiment.config, changes)
         return directory, experiment, None, changed
@@ -111,9 +100,7 @@ def _choose(
             asked['env'] = env
         shown = as_given(given, directory)
         _require_same(shown, saved, asked, changes, given.trust)
-    old = store.restore_config(
-        base, directory, changes, (), saved, env, given.trust
-    )
+    old = store.restore_config(base, directory, changes, (), saved, env, given.trust)
     experiment = Experiment(_name(given), old if base is None else base)
     return directory, experiment, old, overrides.apply(old, changes)
 
@@ -181,10 +168,7 @@ def _require_same(
 
 
 def _tell_differences(
-    config: AttrDict,
-    changed: AttrDict,
-    written: AttrDict,
-    terminal: console.Console,
+    config: AttrDict, changed: AttrDict, written: AttrDict, terminal: console.Console
 ) -> None:
     """Tell which settings of a run are changed, and which are kept.
 
@@ -197,8 +181,7 @@ def _tell_differences(
     # Whatever is asked for, what it began from stays what it was.
     for key in [key for key in config if key != 'begin_from']:
         old, new, other = [
-            render.format_value(settings[key])
-            for settings in (config, changed, written)
+            render.format_value(settings[key]) for settings in (config, changed, written)
         ]
         if config[key] != changed[key]:
             terminal.say('', f'{key}: {old} → {new}')

@@ -18,10 +18,7 @@ from agents.tools import errors
 # it does. A module is imported when its command is asked for.
 COMMANDS = {
     'before training': {
-        'configs': (
-            'config_list',
-            'list the configs that there are, or the settings of one',
-        ),
+        'configs': ('config_list', 'list the configs that there are, or the settings of one'),
         'check': ('check', 'look an environment over: contract, speed, scores'),
     },
     'training': {
@@ -56,19 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=_list_commands(),
         usage='agents COMMAND [options]',
     )
-    parser.add_argument(
-        '--version', action='version', version=f'agents {agents.__version__}'
-    )
+    parser.add_argument('--version', action='version', version=f'agents {agents.__version__}')
     parser.add_argument('command', nargs='?', help=argparse.SUPPRESS)
     given = parser.parse(arguments[:1])
     if given.command is None:
         parser.print_help()
         return 0
-    modules = {
-        name: module
-        for group in COMMANDS.values()
-        for name, (module, _) in group.items()
-    }
+    modules = {name: module for group in COMMANDS.values() for name, (module, _) in group.items()}
     if given.command not in modules:
         near = errors.nearest(given.command, modules)
         parser.error(f'there is no command {given.command!r}{near}')

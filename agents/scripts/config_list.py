@@ -59,10 +59,7 @@ def list_lines(width: int | None = None) -> Iterator[str]:
         for name, config in made.items():
             if config.env == env:
                 algorithm = configs.algorithm_of(config)
-                row = (
-                    f'  {name:<{name_width}}  {algorithm:<17}'
-                    f'  {config.steps:>10,} steps'
-                )
+                row = f'  {name:<{name_width}}  {algorithm:<17}  {config.steps:>10,} steps'
                 yield from _append(row, _first_line(name), width)
     yield ''
     yield from textwrap.wrap(
@@ -85,9 +82,7 @@ def _append(row: str, text: str, width: int | None) -> Iterator[str]:
     else:
         yield row
         indent = ' ' * 4
-        yield from textwrap.wrap(
-            text, width, initial_indent=indent, subsequent_indent=indent
-        )
+        yield from textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
 
 
 def _find(given: argparse.Namespace) -> AttrDict:

@@ -58,15 +58,7 @@ def gail(algorithm: str = 'trpo', **settings: Any) -> AttrDict:
 
 
 # What learns, by the function above that has its defaults.
-ALGORITHMS = (
-    'ppo',
-    'reinforce',
-    'trpo',
-    'npg',
-    'acktr',
-    'gail',
-    'behaviour_cloning',
-)
+ALGORITHMS = ('ppo', 'reinforce', 'trpo', 'npg', 'acktr', 'gail', 'behaviour_cloning')
 
 
 def algorithm_of(config: AttrDict) -> str:
@@ -79,18 +71,10 @@ def algorithm_of(config: AttrDict) -> str:
 
 # Steps of TRPO for small tasks: long ones that shrink to nothing, and damped,
 # as few rows tell little of the curvature.
-SMALL_TRPO: dict[str, Any] = {
-    'learning_rate_schedule': 'linear',
-    'kl_target': 0.02,
-    'damping': 1.0,
-}
+SMALL_TRPO: dict[str, Any] = {'learning_rate_schedule': 'linear', 'kl_target': 0.02, 'damping': 1.0}
 
 # Tasks, for configs of several algorithms.
-CARTPOLE: dict[str, Any] = {
-    'env': 'CartPole-v1',
-    'max_length': 500,
-    'discount': 0.98,
-}
+CARTPOLE: dict[str, Any] = {'env': 'CartPole-v1', 'max_length': 500, 'discount': 0.98}
 PENDULUM: dict[str, Any] = {
     'env': 'Pendulum-v1',
     'max_length': 200,
@@ -117,9 +101,7 @@ DOUBLE_PENDULUM: dict[str, Any] = {
 }
 
 
-def mujoco(
-    env: str, define: Callable[..., AttrDict] = ppo, **settings: Any
-) -> AttrDict:
+def mujoco(env: str, define: Callable[..., AttrDict] = ppo, **settings: Any) -> AttrDict:
     """What suits the locomotion of MuJoCo; install `agents[mujoco]`.
 
     Args:
@@ -138,9 +120,7 @@ def mujoco(
     return define(env=env, **{**defaults, **settings})
 
 
-def mujoco_trpo(
-    env: str, define: Callable[..., AttrDict] = trpo, **settings: Any
-) -> AttrDict:
+def mujoco_trpo(env: str, define: Callable[..., AttrDict] = trpo, **settings: Any) -> AttrDict:
     """The same for algorithms that take one step a rollout."""
     defaults = {
         'num_agents': 8,
@@ -153,11 +133,7 @@ def mujoco_trpo(
 
 def mujoco_cloning(env: str, **settings: Any) -> AttrDict:
     """The same for behaviour cloning, of one step of twenty."""
-    defaults = {
-        'steps': 200_000,
-        'eval_every': 20_000,
-        'demonstration_every': 20,
-    }
+    defaults = {'steps': 200_000, 'eval_every': 20_000, 'demonstration_every': 20}
     return mujoco(env, behaviour_cloning, **{**defaults, **settings})
 
 
@@ -230,12 +206,7 @@ def debug() -> AttrDict:
 
 
 def pendulum() -> AttrDict:
-    return ppo(
-        **PENDULUM,
-        steps=200_000,
-        learning_rate=1e-3,
-        learning_rate_schedule='linear',
-    )
+    return ppo(**PENDULUM, steps=200_000, learning_rate=1e-3, learning_rate_schedule='linear')
 
 
 def pendulum_trpo() -> AttrDict:
@@ -248,11 +219,7 @@ def pendulum_npg() -> AttrDict:
 
 def pendulum_acktr() -> AttrDict:
     return acktr(
-        **PENDULUM,
-        steps=200_000,
-        learning_rate_schedule='linear',
-        kl_target=0.02,
-        kl_clip=0.03,
+        **PENDULUM, steps=200_000, learning_rate_schedule='linear', kl_target=0.02, kl_clip=0.03
     )
 
 
@@ -399,12 +366,7 @@ def walker_trpo() -> AttrDict:
 
 def ant_trpo() -> AttrDict:
     return mujoco_trpo(
-        'Ant-v5',
-        gae_lambda=0.9,
-        init_std=0.3,
-        observ_clip=3.0,
-        kl_target=0.04,
-        damping=1.0,
+        'Ant-v5', gae_lambda=0.9, init_std=0.3, observ_clip=3.0, kl_target=0.04, damping=1.0
     )
 
 
@@ -415,10 +377,7 @@ def swimmer_trpo() -> AttrDict:
 def inverted_double_pendulum_trpo() -> AttrDict:
     # Episodes that last say little; many rows, and smaller steps in the end.
     return mujoco_trpo(
-        **DOUBLE_PENDULUM,
-        num_agents=16,
-        update_every=512,
-        learning_rate_schedule='linear',
+        **DOUBLE_PENDULUM, num_agents=16, update_every=512, learning_rate_schedule='linear'
     )
 
 

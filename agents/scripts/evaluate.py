@@ -49,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents evaluate',
-        description='Play many episodes of a trained policy and tell how good '
-        'it is.',
+        description='Play many episodes of a trained policy and tell how good it is.',
         examples=[
             'agents evaluate --logdir logdir/ant',
             'agents evaluate --logdir RUN --num_episodes 1000 --sample',
@@ -59,17 +58,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_run()
     parser.add_argument(
-        '--num_episodes',
-        type=int,
-        default=100,
-        metavar='N',
-        help='how many episodes (100)',
+        '--num_episodes', type=int, default=100, metavar='N', help='how many episodes (100)'
     )
     parser.add_argument(
         '--json',
         metavar='FILE',
-        help='write scores and lengths there as well; - prints them instead '
-        'of the table',
+        help='write scores and lengths there as well; - prints them instead of the table',
     )
     parser.add_sample()
     parser.add_functions()

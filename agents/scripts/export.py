@@ -53,9 +53,7 @@ def _tell(exported: Exported) -> None:
     path, *beside = map(console.short, exported.paths)
     more = f' with {beside[0]}' if beside else ''
     shown.say(
-        'policy',
-        f'of {about["environment"]} at step {about["checkpoint"]:,} '
-        f'as {path}{more}',
+        'policy', f'of {about["environment"]} at step {about["checkpoint"]:,} as {path}{more}'
     )
     if found := exported.comparison:
         ours, theirs = found.microseconds
@@ -84,8 +82,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         examples=[
             'agents export --logdir logdir/ant --outfile policy.npz',
             'agents export --logdir logdir/ant --outfile policy_dir',
-            'agents export --logdir logdir/ant --outfile policy.onnx '
-            '--checkpoint best',
+            'agents export --logdir logdir/ant --outfile policy.onnx --checkpoint best',
         ],
     )
     parser.add_run()
@@ -93,8 +90,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--outfile',
         required=True,
         metavar='FILE',
-        help='what to write: .npz for NumPy alone, .tflite, .onnx, or a '
-        'directory, a SavedModel',
+        help='what to write: .npz for NumPy alone, .tflite, .onnx, or a directory, a SavedModel',
     )
     parser.add_argument(
         '--format',
@@ -103,9 +99,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help='npz, saved_model, litert or onnx, if its name does not tell',
     )
     parser.add_argument(
-        '--nocheck',
-        action='store_true',
-        help='do not compare it with agents.load before',
+        '--nocheck', action='store_true', help='do not compare it with agents.load before'
     )
     parser.add_functions()
     parser.add_set()

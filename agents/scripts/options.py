@@ -74,12 +74,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_run(self) -> None:
         """Add the options that choose what one run has learnt, and when."""
-        self.add_argument(
-            '--logdir',
-            required=True,
-            metavar='RUN',
-            help='directory of the run',
-        )
+        self.add_argument('--logdir', required=True, metavar='RUN', help='directory of the run')
         self.add_argument(
             '--checkpoint',
             type=_parse_checkpoint,
@@ -94,9 +89,7 @@ class Parser(argparse.ArgumentParser):
             algorithm: Whether it matters what learns.
         """
         self.add_argument(
-            '--config',
-            metavar='NAME',
-            help='a config of `agents configs`, or file.py:function',
+            '--config', metavar='NAME', help='a config of `agents configs`, or file.py:function'
         )
         self.add_argument(
             '--env',
@@ -106,9 +99,7 @@ class Parser(argparse.ArgumentParser):
         )
         if algorithm:
             self.add_argument(
-                '--algorithm',
-                metavar='NAME',
-                help='what learns where there is no config (ppo)',
+                '--algorithm', metavar='NAME', help='what learns where there is no config (ppo)'
             )
 
     def add_sample(self) -> None:
@@ -127,13 +118,10 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             '--config',
             metavar='NAME',
-            help='config with the functions of the run, where they cannot be '
-            'found again',
+            help='config with the functions of the run, where they cannot be found again',
         )
         self.add_argument(
-            '--env',
-            metavar='ENV',
-            help='environment to play in, instead of that of the run',
+            '--env', metavar='ENV', help='environment to play in, instead of that of the run'
         )
         self.add_trust()
 
@@ -169,10 +157,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_seed(self) -> None:
         self.add_argument(
-            '--seed',
-            type=int,
-            metavar='N',
-            help='seed of everything random (that of the config)',
+            '--seed', type=int, metavar='N', help='seed of everything random (that of the config)'
         )
 
     def add_quiet(self, text: str = 'print errors only') -> None:

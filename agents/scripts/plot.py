@@ -65,10 +65,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         ],
     )
     parser.add_argument(
-        'runs',
-        nargs='+',
-        metavar='RUN',
-        help='directory of a run, or one that holds several',
+        'runs', nargs='+', metavar='RUN', help='directory of a run, or one that holds several'
     )
     parser.add_argument(
         '--outfile',
@@ -119,11 +116,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument('--title', metavar='TEXT', help='what is written above')
     parser.add_argument(
-        '--smooth',
-        type=int,
-        default=1,
-        metavar='N',
-        help='draw moving means over N reports (1)',
+        '--smooth', type=int, default=1, metavar='N', help='draw moving means over N reports (1)'
     )
     parser.add_argument(
         '--statistic',

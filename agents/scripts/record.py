@@ -44,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return interrupts.run(command, given.quiet)
 
 
-def _tell(
-    outfile: str, played: Demonstrations, terminal: console.Console
-) -> None:
+def _tell(outfile: str, played: Demonstrations, terminal: console.Console) -> None:
     """Print what was played and where it is."""
     pairs = zip(played.scores, played.lengths, strict=True)
     for number, (score, length) in enumerate(pairs):
@@ -61,27 +59,16 @@ def _tell(
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents record',
-        description='Record episodes of a trained policy, for others to learn '
-        'from.',
+        description='Record episodes of a trained policy, for others to learn from.',
         examples=[
             'agents record --logdir logdir/ant --outfile demos.npz',
-            'agents train --config=ant_trpo --set rewards=airl '
-            '--set demonstrations=demos.npz',
+            'agents train --config=ant_trpo --set rewards=airl --set demonstrations=demos.npz',
         ],
     )
     parser.add_run()
+    parser.add_argument('--outfile', required=True, metavar='FILE', help='file to write (.npz)')
     parser.add_argument(
-        '--outfile',
-        required=True,
-        metavar='FILE',
-        help='file to write (.npz)',
-    )
-    parser.add_argument(
-        '--num_episodes',
-        type=int,
-        default=4,
-        metavar='N',
-        help='how many episodes (4)',
+        '--num_episodes', type=int, default=4, metavar='N', help='how many episodes (4)'
     )
     parser.add_sample()
     parser.add_functions()

@@ -96,17 +96,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help=f'how many settings a search tries ({sweep_plan.POINTS})',
     )
     parser.add_argument(
-        '--jobs',
-        type=int,
-        metavar='N',
-        help='how many are trained side by side (one per core)',
+        '--jobs', type=int, metavar='N', help='how many are trained side by side (one per core)'
     )
     parser.add_argument(
         '--logdir',
         default='./logdir',
         metavar='DIRECTORY',
-        help='directory of all runs (./logdir), or alone that of a sweep to '
-        'go on with',
+        help='directory of all runs (./logdir), or alone that of a sweep to go on with',
     )
     parser.add_argument(
         '--name',

@@ -46,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _train_as_asked(
-    given: argparse.Namespace, ranks: World
-) -> tuple[int, bool]:
+def _train_as_asked(given: argparse.Namespace, ranks: World) -> tuple[int, bool]:
     """Train; returns the exit code and whether other ranks know nothing."""
     directory = None
     shown = ranks.is_first and not given.quiet
@@ -63,9 +61,7 @@ def _train_as_asked(
             unused = functools.partial(run_directory.remove_unused, directory)
             signals.call_last(unused)
             reporter = Reporter(terminal, console.process_start())
-            session = Session(
-                config, directory, given.env_processes, reporter=reporter
-            )
+            session = Session(config, directory, given.env_processes, reporter=reporter)
             session.run()
         except (Exception, KeyboardInterrupt) as error:
             name = directory and chosen_run.as_given(given, directory)
@@ -137,10 +133,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_experiment()
     parser.add_argument(
-        '--logdir',
-        default='./logdir',
-        metavar='DIRECTORY',
-        help='directory of all runs (./logdir)',
+        '--logdir', default='./logdir', metavar='DIRECTORY', help='directory of all runs (./logdir)'
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -150,11 +143,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         'or robots/ant (the time and the config); one that exists is resumed, '
         'and needs no config',
     )
-    which.add_argument(
-        '--timestamp',
-        metavar='TIME',
-        help='the same as --name=TIME-CONFIG',
-    )
+    which.add_argument('--timestamp', metavar='TIME', help='the same as --name=TIME-CONFIG')
     parser.add_steps()
     parser.add_argument(
         '--from',
@@ -164,9 +153,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         'with, its last checkpoint or RUN@STEP or RUN@best',
     )
     parser.add_argument(
-        '--settings',
-        action='store_true',
-        help='print all settings with their meanings, and end',
+        '--settings', action='store_true', help='print all settings with their meanings, and end'
     )
     parser.add_trust()
     parser.add_set()
@@ -177,8 +164,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = parser.parse(arguments)
     if not (given.config or given.env or given.name):
         parser.error(
-            'there is nothing to train: give --config or --env, or --name of '
-            'a run to go on with'
+            'there is nothing to train: give --config or --env, or --name of a run to go on with'
         )
     if given.algorithm and (given.config or not given.env):
         parser.error('--algorithm goes with --env; a config has its own')
@@ -187,16 +173,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
-def _start_ranks(
-    given: argparse.Namespace,
-    ranks: World,
-    arguments: Sequence[str] | None,
-) -> int:
+def _start_ranks(given: argparse.Namespace, ranks: World, arguments: Sequence[str] | None) -> int:
     """Run the command on several ranks; returns the exit code."""
     if given.nprocs < 1:
-        raise errors.ConfigError(
-            f'--nprocs has to be 1 or more, not {given.nprocs}.'
-        )
+        raise errors.ConfigError(f'--nprocs has to be 1 or more, not {given.nprocs}.')
     if ranks.size > 1:
         raise errors.ConfigError(
             f'A launcher has started {ranks.size} ranks, where --nprocs asks '

@@ -60,23 +60,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_run()
     parser.add_argument(
-        '--outdir',
-        metavar='DIRECTORY',
-        help='directory for the files (the logdir)',
+        '--outdir', metavar='DIRECTORY', help='directory for the files (the logdir)'
     )
+    parser.add_argument('--num_agents', type=int, default=1, metavar='N', help='environments (1)')
     parser.add_argument(
-        '--num_agents',
-        type=int,
-        default=1,
-        metavar='N',
-        help='environments (1)',
-    )
-    parser.add_argument(
-        '--num_episodes',
-        type=int,
-        default=1,
-        metavar='N',
-        help='episodes of each (1)',
+        '--num_episodes', type=int, default=1, metavar='N', help='episodes of each (1)'
     )
     parser.add_functions()
     parser.add_set()

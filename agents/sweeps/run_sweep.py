@@ -154,11 +154,7 @@ def _complete(plan: Plan, grid: Mapping[str, Sequence[Any] | str]) -> Plan:
 
 
 def _run(
-    directory: pathlib.Path,
-    plan: Plan | None,
-    jobs: int | None,
-    say: console.Console,
-    trust: bool,
+    directory: pathlib.Path, plan: Plan | None, jobs: int | None, say: console.Console, trust: bool
 ) -> Sweep:
     """Run what there is to do in a directory."""
     jobs = len(cpu.cores()) if jobs is None else jobs
@@ -180,10 +176,7 @@ def _run(
 
 
 def _open(
-    directory: pathlib.Path,
-    plan: Plan | None,
-    stack: contextlib.ExitStack,
-    trust: bool,
+    directory: pathlib.Path, plan: Plan | None, stack: contextlib.ExitStack, trust: bool
 ) -> tuple[Plan, AttrDict, list[Trial]]:
     """Take the directory of a sweep.
 
@@ -201,8 +194,7 @@ def _open(
         with contextlib.suppress(OSError):
             if {*os.listdir(directory)} - {run_directory.LOCK}:
                 raise errors.ConfigError(
-                    f'{directory} holds other things than a sweep. Choose '
-                    'another --name.'
+                    f'{directory} holds other things than a sweep. Choose another --name.'
                 )
     if there:
         saved, doubt = sweep_plan.load(directory)
@@ -250,9 +242,7 @@ class _Work:
         self._told: set[int] = set()
         self._reported: dict[int, int] = {}
         self._given_up: set[int] = set()
-        self._points = sweep_plan.make_points(
-            plan, config, self._results(begun)
-        )
+        self._points = sweep_plan.make_points(plan, config, self._results(begun))
         self._began = time.monotonic()
         self._at_start: dict[str, float] = {}
         self._view: console.View | None = None
@@ -362,13 +352,8 @@ class _Work:
     def _look(self) -> None:
         """Look how trials get on, and give up those that a search does."""
         shares = {each.name: self._share(each) for each in self.trials}
-        ended = sum(
-            each.state not in (trials.WAITING, trials.RUNNING)
-            for each in self.trials
-        )
-        running = ' '.join(
-            f'{shares[each.name]:.0%}' for each in self._runner.running
-        )
+        ended = sum(each.state not in (trials.WAITING, trials.RUNNING) for each in self.trials)
+        running = ' '.join(f'{shares[each.name]:.0%}' for each in self._runner.running)
         facts = [f'running at {running}'] if running else []
         done = sum(shares.values()) / self._count
         taken = sum(shares[name] - at for name, at in self._at_start.items())
@@ -413,9 +398,7 @@ class _Work:
     def _scores(self, members: Sequence[Trial]) -> list[float]:
         """The means over seeds of the evaluations that all of them have."""
         found = [trials.read_curve(self._directory / t.name) for t in members]
-        lists: list[list[float]] = [
-            [] if each is None else each.scores.tolist() for each in found
-        ]
+        lists: list[list[float]] = [[] if each is None else each.scores.tolist() for each in found]
         return [sum(some) / len(some) for some in zip(*lists, strict=False)]
 
     def _score(self, members: Sequence[Trial]) -> float | None:
@@ -448,9 +431,7 @@ class _Work:
             if (number := self._count_before(state))
         ]
         kept = f': {", ".join(counts)}' if counts else ''
-        self._say.say(
-            'sweep', f'{console.short(self._directory)} ({state}{kept})'
-        )
+        self._say.say('sweep', f'{console.short(self._directory)} ({state}{kept})')
 
     def _count_before(self, state: str) -> int:
         return sum(each.state == state for each in self._before.values())
@@ -470,26 +451,18 @@ def _by_point(members: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def _summarize(
-    directory: pathlib.Path,
-    plan: Plan,
-    config: AttrDict,
-    done: list[Trial],
-    say: console.Console,
+    directory: pathlib.Path, plan: Plan, config: AttrDict, done: list[Trial], say: console.Console
 ) -> Sweep:
     """Write the table and the plot, and tell what came out."""
     trials.write_table(done, directory)
     labels = {
-        search.describe(trials.simplify(members[0].settings))
-        or plan.name: members
+        search.describe(trials.simplify(members[0].settings)) or plan.name: members
         for members in _by_point(done)
     }
     groups = []
     for label, members in labels.items():
         runs = [
-            Run(
-                directory / each.name,
-                {**config, **each.settings, 'seed': each.seed},
-            )
+            Run(directory / each.name, {**config, **each.settings, 'seed': each.seed})
             for each in members
             if each.state == trials.FINISHED
             and trials.read_curve(directory / each.name) is not None

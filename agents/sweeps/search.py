@@ -141,12 +141,9 @@ class Search:
             self._study = self._optuna.create_study(
                 direction='maximize',
                 # Another seed, lest what was proposed comes again.
-                sampler=self._optuna.samplers.TPESampler(
-                    seed=len(results), constant_liar=True
-                ),
+                sampler=self._optuna.samplers.TPESampler(seed=len(results), constant_liar=True),
                 pruner=self._optuna.pruners.MedianPruner(
-                    n_startup_trials=PRUNE_AFTER,
-                    n_warmup_steps=int(PRUNE_FROM * evaluations),
+                    n_startup_trials=PRUNE_AFTER, n_warmup_steps=int(PRUNE_FROM * evaluations)
                 ),
             )
         self._trials: list[Any] = []
@@ -185,8 +182,7 @@ class Search:
     def _add(self, result: Result) -> Any:
         """Tell the study of a point that was tried before."""
         parameters = {
-            key: _parameter(self._space[key], value)
-            for key, value in result.settings.items()
+            key: _parameter(self._space[key], value) for key, value in result.settings.items()
         }
         if result.state == 'begun':
             self._study.enqueue_trial(parameters)
@@ -228,19 +224,13 @@ class Search:
                 numbers = [str(index) for index in range(len(kind.values))]
                 found[key] = made.CategoricalDistribution(numbers)
             elif kind.whole:
-                found[key] = made.IntDistribution(
-                    int(kind.low), int(kind.high), log=kind.log
-                )
+                found[key] = made.IntDistribution(int(kind.low), int(kind.high), log=kind.log)
             else:
-                found[key] = made.FloatDistribution(
-                    kind.low, kind.high, log=kind.log
-                )
+                found[key] = made.FloatDistribution(kind.low, kind.high, log=kind.log)
         return found
 
 
-def parse_space(
-    config: AttrDict, texts: Mapping[str, str]
-) -> dict[str, Range | Choice]:
+def parse_space(config: AttrDict, texts: Mapping[str, str]) -> dict[str, Range | Choice]:
     """Read what a search may choose from.
 
     Args:
@@ -256,9 +246,7 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise errors.ConfigError(
-            "A search needs Optuna: pip install 'agents[sweep]'."
-        ) from error
+        raise errors.ConfigError("A search needs Optuna: pip install 'agents[sweep]'.") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 
@@ -274,17 +262,9 @@ def _parse_kind(config: AttrDict, key: str, text: str) -> Range | Choice:
             )
         return Choice(values)
     log, *ends = match.groups()
-    found = [
-        value
-        for end in ends
-        for value in overrides.parse_list(config, key, end)
-    ]
+    found = [value for end in ends for value in overrides.parse_list(config, key, end)]
     for end in found:
-        if (
-            len(found) != len(ends)
-            or isinstance(end, bool)
-            or not isinstance(end, (int, float))
-        ):
+        if len(found) != len(ends) or isinstance(end, bool) or not isinstance(end, (int, float)):
             raise errors.ConfigError(
                 f'The ends of a range have to be numbers, not those of '
                 f'{key}={text}. Give values that commas separate instead.'

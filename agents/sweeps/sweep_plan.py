@@ -60,9 +60,7 @@ class Plan:
 
     def find(self) -> AttrDict:
         """The settings that all trials begin with."""
-        found = experiments.find(
-            self.config, self.env, self.algorithm, changes=self.set
-        )
+        found = experiments.find(self.config, self.env, self.algorithm, changes=self.set)
         return overrides.apply(found.config, self.set)
 
     def space(self, config: AttrDict) -> dict[str, Range | Choice]:
@@ -73,9 +71,7 @@ def check(plan: Plan) -> AttrDict:
     """Refuse what nothing can be tried of; returns the settings."""
     for key in (*plan.grid, *plan.search, *(text[:5] for text in plan.set)):
         if key in ('seed', 'seed='):
-            raise errors.ConfigError(
-                'Seeds of a sweep are given by --seeds, as in --seeds=0..7.'
-            )
+            raise errors.ConfigError('Seeds of a sweep are given by --seeds, as in --seeds=0..7.')
     if plan.grid and plan.search:
         raise errors.ConfigError(
             'A sweep tries a grid or searches: give --grid or --search, with '
@@ -83,8 +79,7 @@ def check(plan: Plan) -> AttrDict:
         )
     if plan.points < 1 or not plan.seeds:
         raise errors.ConfigError(
-            f'There is nothing to try with {plan.points} points and '
-            f'{len(plan.seeds)} seeds.'
+            f'There is nothing to try with {plan.points} points and {len(plan.seeds)} seeds.'
         )
     if len({*plan.seeds}) < len(plan.seeds):
         raise errors.ConfigError(f'The seeds {plan.seeds} have one twice.')
@@ -112,9 +107,7 @@ def _require_different(key: str, values: Sequence[Any]) -> None:
     if not texts:
         raise errors.ConfigError(f'There is no value to try of {key}.')
     if len({*texts}) < len(texts):
-        raise errors.ConfigError(
-            f'The values of {key}, {", ".join(texts)}, have one twice.'
-        )
+        raise errors.ConfigError(f'The values of {key}, {", ".join(texts)}, have one twice.')
 
 
 def save(plan: Plan, directory: pathlib.Path) -> None:
@@ -148,9 +141,7 @@ def load(directory: pathlib.Path) -> tuple[Plan, str]:
     return plan, trust.find_doubt(path, _list_values(plan), signature)
 
 
-def require_trust(
-    plan: Plan, directory: pathlib.Path, doubt: str, trusted: bool
-) -> None:
+def require_trust(plan: Plan, directory: pathlib.Path, doubt: str, trusted: bool) -> None:
     """Refuse a plan that names code, as it may be a stranger's.
 
     Args:
@@ -169,9 +160,7 @@ def require_trust(
 
 def require_same(plan: Plan, saved: Plan, directory: pathlib.Path) -> None:
     """Refuse to go on with another plan than the one that was begun."""
-    before, now = [
-        plain_yaml.simplify(dataclasses.asdict(each)) for each in (saved, plan)
-    ]
+    before, now = [plain_yaml.simplify(dataclasses.asdict(each)) for each in (saved, plan)]
     for key, value in now.items():
         if before[key] != value:
             old, new = [
@@ -191,9 +180,7 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(','):
         match = re.fullmatch(r'(\d{1,9})(?:\.\.(\d{1,9}))?', part.strip())
         if not match:
-            raise errors.ConfigError(
-                f'Expected seeds such as 0..7 or 0,3,5, not {text!r}.'
-            )
+            raise errors.ConfigError(f'Expected seeds such as 0..7 or 0,3,5, not {text!r}.')
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise errors.ConfigError(f'There are no seeds in {part}.')
@@ -210,8 +197,7 @@ def parse_search(texts: Sequence[str]) -> dict[str, str]:
         found = plain_yaml.parse(read, str(path))
         if not isinstance(found, dict) or not found:
             raise errors.ConfigError(
-                f'{path} has to hold lines such as learning_rate: '
-                'log:1e-5..1e-2.'
+                f'{path} has to hold lines such as learning_rate: log:1e-5..1e-2.'
             )
         return {
             key: value
@@ -227,24 +213,18 @@ def _parse(values: Any, path: pathlib.Path) -> Plan:
     names = [field.name for field in dataclasses.fields(Plan)]
     if not isinstance(values, dict) or sorted(values) != sorted(names):
         raise errors.ConfigError(
-            f'{path} does not hold the plan of a sweep: expected '
-            f'{", ".join(names)}.'
+            f'{path} does not hold the plan of a sweep: expected {", ".join(names)}.'
         )
     kinds = {
         'config': lambda value: value is None or isinstance(value, str),
         'env': lambda value: value is None or isinstance(value, str),
         'algorithm': lambda value: value is None or isinstance(value, str),
         'set': lambda value: _is_list(value, str),
-        'seeds': lambda value: (
-            _is_list(value, int) and min(value, default=-1) >= 0
-        ),
+        'seeds': lambda value: _is_list(value, int) and min(value, default=-1) >= 0,
         'grid': lambda value: (
-            isinstance(value, dict)
-            and all(isinstance(each, list) for each in value.values())
+            isinstance(value, dict) and all(isinstance(each, list) for each in value.values())
         ),
-        'search': lambda value: (
-            isinstance(value, dict) and _is_list([*value.values()], str)
-        ),
+        'search': lambda value: isinstance(value, dict) and _is_list([*value.values()], str),
         'points': lambda value: type(value) is int,
     }
     for key, fits in kinds.items():
@@ -268,15 +248,8 @@ def _list_values(plan: Plan) -> list[tuple[str, Any]]:
         ('config', plan.config),
         ('env', plan.env),
         *((key.strip(), _read(key, text)) for key, text in named),
-        *(
-            (key.strip(), each)
-            for key, some in plan.grid.items()
-            for each in some
-        ),
-        *(
-            (key.strip(), _read(key, f'[{text}]'))
-            for key, text in plan.search.items()
-        ),
+        *((key.strip(), each) for key, some in plan.grid.items() for each in some),
+        *((key.strip(), _read(key, f'[{text}]')) for key, text in plan.search.items()),
     ]
 
 
@@ -287,14 +260,11 @@ def _read(key: str, text: str) -> Any:
 def _require_few(count: int) -> None:
     if count > MOST_TRIALS:
         raise errors.ConfigError(
-            f'These are {count:,} trials, where at most {MOST_TRIALS:,} can be '
-            'run.'
+            f'These are {count:,} trials, where at most {MOST_TRIALS:,} can be run.'
         )
 
 
-def make_points(
-    plan: Plan, config: AttrDict, results: Sequence[search.Result]
-) -> Grid | Search:
+def make_points(plan: Plan, config: AttrDict, results: Sequence[search.Result]) -> Grid | Search:
     """The points of a plan, after those that were tried before."""
     if not plan.search:
         return Grid(plan.grid)

@@ -75,26 +75,18 @@ class Trial:
     reason: str = ''
 
 
-def make_trials(
-    point: int, settings: Mapping[str, Any], plan: Plan
-) -> list[Trial]:
+def make_trials(point: int, settings: Mapping[str, Any], plan: Plan) -> list[Trial]:
     """The trials of a point, one for each seed."""
     exact = search.describe(settings, '-') or plan.name
     label = re.sub(r'[^\w.=+@-]+', '_', re.sub(r'[][{} ]', '', exact))
     # Others might be called the same.
     if plan.search or label != exact or len(label) > LONGEST_NAME:
         label = f'{point:03}-{label[:LONGEST_NAME]}'
-    return [
-        Trial(f'{label}-seed={seed}', point, seed, settings)
-        for seed in plan.seeds
-    ]
+    return [Trial(f'{label}-seed={seed}', point, seed, settings) for seed in plan.seeds]
 
 
 def save(trials: Sequence[Trial], directory: pathlib.Path) -> None:
-    values = [
-        {**dataclasses.asdict(each), 'settings': simplify(each.settings)}
-        for each in trials
-    ]
+    values = [{**dataclasses.asdict(each), 'settings': simplify(each.settings)} for each in trials]
     files.write(directory / FILE, json.dumps(values, indent=1).encode())
 
 
@@ -131,8 +123,7 @@ def _require_trial(value: Any, names: set[str]) -> None:
         'seed': type(value['seed']) is int,
         'settings': isinstance(value['settings'], dict),
         'state': value['state'] in STATES,
-        'reason': isinstance(value['reason'], str)
-        and value['reason'].isprintable(),
+        'reason': isinstance(value['reason'], str) and value['reason'].isprintable(),
     }
     for key, fit in fits.items():
         if not fit:
@@ -173,9 +164,7 @@ def write_table(trials: Sequence[Trial], directory: pathlib.Path) -> None:
                 f'{curve.seconds[-1]:.6g}',
             ]
         values = [settings.get(key, '') for key in keys]
-        table.writerow(
-            [each.name, *values, each.seed, each.state, *numbers, each.reason]
-        )
+        table.writerow([each.name, *values, each.seed, each.state, *numbers, each.reason])
     files.write(directory / TABLE, text.getvalue().encode())
 
 
@@ -371,11 +360,7 @@ def explain(code: int, log: pathlib.Path) -> str:
 
 def _environment() -> dict[str, str]:
     """Variables of a trial, which is not shown on the terminal."""
-    return {
-        key: value
-        for key, value in os.environ.items()
-        if key != console.TERMINAL
-    }
+    return {key: value for key, value in os.environ.items() if key != console.TERMINAL}
 
 
 def _prepare(slot: int, jobs: int) -> None:

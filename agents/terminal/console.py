@@ -57,9 +57,7 @@ class Console:
         self._stream = stream
         # A launcher of several ranks prints on the terminal what they print.
         self._columns = int(os.environ.get(TERMINAL) or 0)
-        self._terminal = stream is not None and (
-            stream.isatty() or bool(self._columns)
-        )
+        self._terminal = stream is not None and (stream.isatty() or bool(self._columns))
         self._view: Callable[[], View | None] = lambda: None
         self._display: Display | None = None
         self._lock = threading.Lock()
@@ -173,10 +171,7 @@ class Console:
 def _wrap(line: str, width: int) -> list[str]:
     """Break a line between words; one that is too long stays whole."""
     parts = textwrap.wrap(
-        errors.escape(line),
-        width,
-        break_long_words=False,
-        break_on_hyphens=False,
+        errors.escape(line), width, break_long_words=False, break_on_hyphens=False
     )
     return parts or ['']
 
@@ -221,11 +216,7 @@ def duration(seconds: float) -> str:
     """Hours, minutes and seconds, as in 1:02:03."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return (
-        f'{hours}:{minutes:02}:{seconds:02}'
-        if hours
-        else f'{minutes}:{seconds:02}'
-    )
+    return f'{hours}:{minutes:02}:{seconds:02}' if hours else f'{minutes}:{seconds:02}'
 
 
 def score(value: float, beside: float | None = None) -> str:

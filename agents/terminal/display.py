@@ -35,10 +35,7 @@ class Display:
     def __init__(self, stream: Any, columns: int | None = None):
         self._screen = _Screen(file=stream, force_terminal=True, width=columns)
         self._live = rich.live.Live(
-            console=self._screen,
-            auto_refresh=False,
-            transient=True,
-            redirect_stderr=False,
+            console=self._screen, auto_refresh=False, transient=True, redirect_stderr=False
         )
         self._live.start()
 
@@ -68,9 +65,7 @@ class _Drawn:
         self._view = view
 
     def __rich_console__(
-        self,
-        console: rich.console.Console,
-        options: rich.console.ConsoleOptions,
+        self, console: rich.console.Console, options: rich.console.ConsoleOptions
     ) -> Iterator[rich.console.RenderableType]:
         width = options.max_width - 1  # Not all terminals have the last.
         yield self._first_row(width)

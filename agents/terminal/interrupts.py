@@ -21,9 +21,7 @@ if TYPE_CHECKING:  # It takes long to import.
 
 # Of a terminal that is closed there is a signal on most systems, not on all.
 NAMES = 'SIGINT', 'SIGTERM', 'SIGHUP'
-SIGNALS = tuple(
-    getattr(signal, name) for name in NAMES if hasattr(signal, name)
-)
+SIGNALS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
 
 # Seconds after which is said what keeps the main thread from stopping.
 PATIENCE = 1.0
@@ -66,12 +64,7 @@ class Interrupts:
         quiet: Whether to say nothing of a first signal.
     """
 
-    def __init__(
-        self,
-        aim: str = 'stopping',
-        ranks: 'World | None' = None,
-        quiet: bool = False,
-    ):
+    def __init__(self, aim: str = 'stopping', ranks: 'World | None' = None, quiet: bool = False):
         self.signal: int | None = None
         self.raised = False
         self.agreed = False  # Whether all ranks stop.
@@ -147,9 +140,7 @@ class Interrupts:
         for number in SIGNALS:
             if number == signal.SIGINT or is_heard(number):
                 self._before[number] = signal.signal(number, self._handle)
-        self._wakeup = signal.set_wakeup_fd(
-            self._write, warn_on_full_buffer=False
-        )
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         _ACTIVE.append(self)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -241,11 +232,7 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def run(
-    command: Callable[[], None],
-    quiet: bool = False,
-    mistake: int = 1,
-) -> int:
+def run(command: Callable[[], None], quiet: bool = False, mistake: int = 1) -> int:
     """Run a command; returns its exit code, with one line for a mistake.
 
     Args:

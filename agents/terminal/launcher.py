@@ -73,10 +73,7 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
     heard = _Heard()
     threads = [
         threading.Thread(target=_relay, args=[*stream, heard])
-        for stream in (
-            (process.stdout, sys.stdout),
-            (process.stderr, sys.stderr),
-        )
+        for stream in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
     ]
     with _forwarding(process, heard) as told:
         for thread in threads:
@@ -137,8 +134,7 @@ def _explain(code: int, heard: _Heard) -> None:
         for line in heard.noise:
             print(line, file=sys.stderr)
         console.complain(
-            f'A rank ended without a word, or none could be started; the exit '
-            f'code is {code}.'
+            f'A rank ended without a word, or none could be started; the exit code is {code}.'
         )
 
 
@@ -161,9 +157,7 @@ def _describe_terminal() -> str:
 
 
 @contextlib.contextmanager
-def _forwarding(
-    process: subprocess.Popen, heard: _Heard
-) -> Iterator[list[int]]:
+def _forwarding(process: subprocess.Popen, heard: _Heard) -> Iterator[list[int]]:
     """Pass signals on to the ranks; yields the list of those received.
 
     Ranks that have not printed anything cannot handle signals yet, and are
@@ -207,11 +201,7 @@ def _forwarding(
 
 def _find_ranks(launcher: int) -> list[int]:
     """Return the processes of ranks: children of the launcher's children."""
-    return [
-        rank
-        for proxy in _find_children(launcher)
-        for rank in _find_children(proxy)
-    ]
+    return [rank for proxy in _find_children(launcher) for rank in _find_children(proxy)]
 
 
 def _find_children(process: int) -> list[int]:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.tools.attr_dict import AttrDict as AttrDict
     from agents.tools.batch import wrappers as wrappers
     from agents.tools.batch.batch_env import BatchEnv as BatchEnv
-    from agents.tools.batch.mock_environment import (
-        MockEnvironment as MockEnvironment,
-    )
+    from agents.tools.batch.mock_environment import MockEnvironment as MockEnvironment
     from agents.tools.errors import Cancelled as Cancelled
     from agents.tools.errors import ConfigError as ConfigError
     from agents.tools.errors import EnvError as EnvError
@@ -30,9 +28,7 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.tools.graph import random as random
     from agents.tools.graph.backend import keras as keras
     from agents.tools.graph.backend import tf as tf
-    from agents.tools.graph.in_graph_batch_env import (
-        InGraphBatchEnv as InGraphBatchEnv,
-    )
+    from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv as InGraphBatchEnv
     from agents.tools.graph.in_graph_env import InGraphEnv as InGraphEnv
     from agents.tools.graph.mock_algorithm import MockAlgorithm as MockAlgorithm
     from agents.tools.graph.simulation import simulate as simulate
@@ -40,13 +36,9 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.tools.graph.weights import count_weights as count_weights
     from agents.tools.runs.loop import Loop as Loop
     from agents.tools.transition import Transition as Transition
-    from agents.tools.vector.parallel_games import (
-        ParallelGames as ParallelGames,
-    )
+    from agents.tools.vector.parallel_games import ParallelGames as ParallelGames
     from agents.tools.vector.vector_slice import VectorSlice as VectorSlice
-    from agents.tools.workers.external_process import (
-        ExternalProcess as ExternalProcess,
-    )
+    from agents.tools.workers.external_process import ExternalProcess as ExternalProcess
 else:
     __getattr__, __dir__ = lazy.exports(
         __name__,

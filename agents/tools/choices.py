@@ -37,9 +37,7 @@ def has_mask(observ_space: gym.Space, action_space: gym.Space) -> bool:
 
 def may_be_told(observ_space: gym.Space, action_space: gym.Space) -> bool:
     """Whether masks could be put beside observations."""
-    return are_choices(action_space) and not has_mask(
-        observ_space, action_space
-    )
+    return are_choices(action_space) and not has_mask(observ_space, action_space)
 
 
 def beside(observ_space: gym.Space, value: Any) -> Any:
@@ -48,18 +46,14 @@ def beside(observ_space: gym.Space, value: Any) -> Any:
     return value if is_dict else {OBSERVATION: value}
 
 
-def observed_space(
-    observ_space: gym.Space, action_space: gym.Space
-) -> gym.spaces.Dict:
+def observed_space(observ_space: gym.Space, action_space: gym.Space) -> gym.spaces.Dict:
     """The space of observations once there is a mask beside them."""
     mask = gym.spaces.Box(0, 1, (sum(sizes(action_space)),), np.uint8)
     parts = dict(beside(observ_space, observ_space))
     return gym.spaces.Dict({**parts, KEY: mask})
 
 
-def visible_space(
-    observ_space: gym.Space, action_space: gym.Space
-) -> gym.Space:
+def visible_space(observ_space: gym.Space, action_space: gym.Space) -> gym.Space:
     """The space of what networks see, which is all but the mask."""
     if not has_mask(observ_space, action_space):
         return observ_space
@@ -160,11 +154,7 @@ class BatchWatch(Watch):
 
     @classmethod
     def over(
-        cls,
-        observ_space: gym.Space,
-        action_space: gym.Space,
-        observ: Any,
-        first: int,
+        cls, observ_space: gym.Space, action_space: gym.Space, observ: Any, first: int
     ) -> 'BatchWatch | None':
         """One for arrays of observations, if there are masks among these.
 

@@ -121,9 +121,7 @@ def escape(text: str) -> str:
     Letters of all languages stay as they are. Control characters, ends of
     lines and marks that change the direction of writing do not.
     """
-    return ''.join(
-        char if char.isprintable() else repr(char)[1:-1] for char in text
-    )
+    return ''.join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def quantity(number: int, noun: str) -> str:
@@ -167,9 +165,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 def require_integer(name: str, value: Any, least: int, most: int) -> None:
     """Refuse what is no integer within limits, or a truth value."""
-    is_integer = isinstance(value, numbers.Integral) and not isinstance(
-        value, bool
-    )
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_integer or not least <= value <= most:
         raise ConfigError(
             f'{name} must be an integer from {least:,} to {most:,}, got '
@@ -184,10 +180,7 @@ def require_positive(name: str, value: float) -> None:
 
 
 def require_known(
-    kind: str,
-    name: str,
-    choices: Iterable[str],
-    synonyms: Mapping[str, str] | None = None,
+    kind: str, name: str, choices: Iterable[str], synonyms: Mapping[str, str] | None = None
 ) -> None:
     """Refuse a name that is none of the choices, and list these.
 
@@ -201,6 +194,5 @@ def require_known(
     if name not in names:
         meant = synonyms.get(name, name) if synonyms else name
         raise ConfigError(
-            f'There is no {kind} {name!r}{nearest(meant, names)} '
-            f'There are {", ".join(names)}.'
+            f'There is no {kind} {name!r}{nearest(meant, names)} There are {", ".join(names)}.'
         )

@@ -20,12 +20,7 @@ import numpy as np
 from agents.tools import nested
 
 # How each type of leaf is stored.
-STORAGE = {
-    'float32': 'float32',
-    'int32': 'float32',
-    'bool': 'float32',
-    'uint8': 'uint8',
-}
+STORAGE = {'float32': 'float32', 'int32': 'float32', 'bool': 'float32', 'uint8': 'uint8'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,10 +96,7 @@ class Layout:
             parts[column.group].append(leaf)
 
         nested.map(add, self.columns, nest)
-        return tuple(
-            tf.concat(group, -1) if len(group) > 1 else group[0]
-            for group in parts
-        )
+        return tuple(tf.concat(group, -1) if len(group) > 1 else group[0] for group in parts)
 
     def unpack(self, matrices: Sequence) -> Any:
         """The inverse of `pack`."""

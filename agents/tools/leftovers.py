@@ -22,9 +22,7 @@ def remove_unused(began: float) -> None:
     """Remove what was made after some time and belongs to nobody any more."""
     # Listed first, as what is made meanwhile may not have found its users yet.
     found = [*MEMORY.glob(NAMES)]
-    used = ''.join(
-        _read_maps(path.name) for path in pathlib.Path('/proc').glob('[0-9]*')
-    )
+    used = ''.join(_read_maps(path.name) for path in pathlib.Path('/proc').glob('[0-9]*'))
     for path in found:
         with contextlib.suppress(OSError):
             if path.stat().st_ctime >= began - 1 and str(path) not in used:

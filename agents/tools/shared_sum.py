@@ -61,10 +61,7 @@ class SharedSum:
         return [
             [
                 np.frombuffer(
-                    self._memory,
-                    like.dtype,
-                    like.size,
-                    (turn * size + rank) * MOST_BYTES,
+                    self._memory, like.dtype, like.size, (turn * size + rank) * MOST_BYTES
                 )
                 for rank in range(size)
             ]

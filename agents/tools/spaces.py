@@ -40,10 +40,7 @@ def specs(space: gym.Space, path: str = '') -> Any:
     """
     match space:
         case gym.spaces.Dict():
-            return {
-                key: specs(part, f'{path}[{key!r}]')
-                for key, part in items(space)
-            }
+            return {key: specs(part, f'{path}[{key!r}]') for key, part in items(space)}
         case gym.spaces.Tuple():
             parts = enumerate(space)
             return tuple(specs(part, f'{path}[{i}]') for i, part in parts)
@@ -70,11 +67,7 @@ def specs(space: gym.Space, path: str = '') -> Any:
 
 def items(space: gym.spaces.Dict) -> list[tuple[str, gym.Space]]:
     """The keys of a Dict in the order of `nested`, and their parts but text."""
-    return [
-        (key, space[key])
-        for key in sorted(space.spaces)
-        if not _is_text(space[key])
-    ]
+    return [(key, space[key]) for key in sorted(space.spaces) if not _is_text(space[key])]
 
 
 def texts(space: gym.Space, path: str = '') -> list[str]:
@@ -91,11 +84,7 @@ def texts(space: gym.Space, path: str = '') -> list[str]:
 
 def _is_text(space: gym.Space | None) -> bool:
     """Whether values of a space are strings, as of packages' own spaces."""
-    return (
-        space is not None
-        and space.dtype is not None
-        and (np.dtype(space.dtype).kind == 'U')
-    )
+    return space is not None and space.dtype is not None and (np.dtype(space.dtype).kind == 'U')
 
 
 def without_text(space: gym.Space | None, value: Any) -> Any:
@@ -186,13 +175,10 @@ def _require_counts(name: str, space: gym.Space) -> None:
     if counts is None:
         return
     if not np.size(counts):
-        raise errors.EnvError(
-            f'The {name} must have at least one number, got {space}. {CONVERT}'
-        )
+        raise errors.EnvError(f'The {name} must have at least one number, got {space}. {CONVERT}')
     if np.max(counts) > MAX_COUNT:
         raise errors.EnvError(
-            f'The {name} must have at most {MAX_COUNT:,} values, got {space}. '
-            f'{CONVERT}'
+            f'The {name} must have at most {MAX_COUNT:,} values, got {space}. {CONVERT}'
         )
 
 
@@ -201,9 +187,7 @@ def require_equal(envs: Iterable[tuple[int, Any]]) -> None:
     (index, first), *others = envs
     for position, env in others:
         for name in ('observation_space', 'action_space'):
-            theirs, expected = [
-                with_plain_text(getattr(each, name)) for each in (env, first)
-            ]
+            theirs, expected = [with_plain_text(getattr(each, name)) for each in (env, first)]
             if theirs != expected:
                 raise errors.EnvError(
                     f'The environments of a batch need equal spaces, but the '
@@ -248,9 +232,7 @@ def _look_alike(one: gym.Space, other: gym.Space) -> bool:
     if not (isinstance(one, boxes) and isinstance(other, boxes)):
         return bool(one == other)
     scaled = one.dtype == np.uint8
-    return specs(one) == specs(other) and not (
-        scaled and (one.high != other.high).any()
-    )
+    return specs(one) == specs(other) and not (scaled and (one.high != other.high).any())
 
 
 def shape(space: gym.Space) -> tuple[int, ...]:
@@ -357,9 +339,7 @@ def decode(text: dict) -> gym.Space:
     match text['kind']:
         case 'Dict':
             # Pairs, as the keys of a dictionary would be sorted.
-            return gym.spaces.Dict(
-                [(key, decode(part)) for key, part in text['parts'].items()]
-            )
+            return gym.spaces.Dict([(key, decode(part)) for key, part in text['parts'].items()])
         case 'Tuple':
             return gym.spaces.Tuple([decode(part) for part in text['parts']])
         case 'Box':

@@ -209,9 +209,7 @@ class Ranks(World):
         else:
             self.send(self._comm.Allreduce, mine, total)
 
-    def collect(
-        self, mine: np.ndarray, every: np.ndarray, root: int | None
-    ) -> None:
+    def collect(self, mine: np.ndarray, every: np.ndarray, root: int | None) -> None:
         """Gather arrays `[rank, ...]`, to all of the ranks or to one."""
         if root is None:
             self.send(self._comm.Allgather, mine, every)
@@ -294,11 +292,7 @@ def _end_all_at_errors(comm: Any) -> None:
     """
     before = sys.excepthook
 
-    def tell(
-        kind: type[BaseException],
-        error: BaseException,
-        trace: TracebackType | None,
-    ) -> None:
+    def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         before(kind, error, trace)
         _abort(1)
 

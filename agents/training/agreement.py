@@ -29,10 +29,7 @@ PACKAGES = 'tensorflow', 'keras', 'numpy', 'gymnasium'
 
 
 def come_together(
-    ranks: World,
-    config: AttrDict,
-    logdir: pathlib.Path | None,
-    say: Callable[[str, str], None],
+    ranks: World, config: AttrDict, logdir: pathlib.Path | None, say: Callable[[str, str], None]
 ) -> None:
     """Find out whether ranks were started alike, and share the cores.
 
@@ -57,15 +54,10 @@ def come_together(
     every = {core for cores in before for core in cores}
     if len(every) < count:
         room = f'{_cores(len(every))} for {count}, which is slow'
-    say(
-        'ranks',
-        f'{ranks.size} on {places}, {room}; {MANNERS[config.distribute]}',
-    )
+    say('ranks', f'{ranks.size} on {places}, {room}; {MANNERS[config.distribute]}')
 
 
-def require_same_start(
-    ranks: World, config: AttrDict, logdir: pathlib.Path | None
-) -> None:
+def require_same_start(ranks: World, config: AttrDict, logdir: pathlib.Path | None) -> None:
     """Refuse ranks that were started with different things.
 
     Args:
@@ -75,8 +67,7 @@ def require_same_start(
             be there but for the first.
     """
     settings = {
-        key: json.dumps(plain_yaml.simplify(value), sort_keys=True)
-        for key, value in config.items()
+        key: json.dumps(plain_yaml.simplify(value), sort_keys=True) for key, value in config.items()
     }
     _require_same(ranks, {**_versions(), **settings})
     first, *others = ranks.gather(_describe_checkpoint(logdir))
@@ -93,10 +84,7 @@ def require_same_spaces(ranks: World, batch_env: Any) -> None:
     """Refuse ranks whose environments differ."""
     _require_same(
         ranks,
-        {
-            'observations': str(batch_env.observation_space),
-            'actions': str(batch_env.action_space),
-        },
+        {'observations': str(batch_env.observation_space), 'actions': str(batch_env.action_space)},
     )
 
 

@@ -56,9 +56,7 @@ def start(
         _import_tensorflow(reporter)
         return simulation_graph.define_native_batch_envs(config, ranks)
     if vectors.is_vector(config):
-        return _start_vectors(
-            config, env_processes, session, reporter, restarts, ranks
-        )
+        return _start_vectors(config, env_processes, session, reporter, restarts, ranks)
     seed = config.seed, session
     with contextlib.ExitStack() as stack:
         processes = env_processes is not False
@@ -84,10 +82,7 @@ def start(
         stack.pop_all()
     if env_processes is not False:
         train, evaluation = map(len, members)
-        reporter.say(
-            'workers',
-            f'{train} for training and {evaluation} for evaluation up',
-        )
+        reporter.say('workers', f'{train} for training and {evaluation} for evaluation up')
     return batches
 
 
@@ -110,9 +105,7 @@ def _start_vectors(
         for purpose, count in _counts(config):
             seed = config.seed, purpose, session
             first = ranks.rank * count
-            found = vectors.start(
-                config, count, seed, first, log_info=config.log_info
-            )
+            found = vectors.start(config, count, seed, first, log_info=config.log_info)
             members.append([found])
             stack.callback(found.close)
         reporter.say('vector', vectors.describe(members[0][0]))
@@ -130,10 +123,7 @@ def _import_tensorflow(reporter: Reporter) -> None:
 
 def _counts(config: AttrDict) -> list[tuple[int, int]]:
     """What environments are for, and how many there are for it."""
-    return [
-        (env_setup.TRAIN, config.num_agents),
-        (env_setup.EVAL, config.eval_episodes),
-    ]
+    return [(env_setup.TRAIN, config.num_agents), (env_setup.EVAL, config.eval_episodes)]
 
 
 def is_quicker_here(count: int, workers: int, seconds: float) -> bool:
@@ -155,10 +145,7 @@ def _tell_if_slow(reporter: Reporter) -> None:
 
     reason = foreign.why_not()
     if reason is not None:
-        reporter.say(
-            'stepping',
-            f'slowly, as compiled programs cannot call Python here: {reason}',
-        )
+        reporter.say('stepping', f'slowly, as compiled programs cannot call Python here: {reason}')
 
 
 def _may_leave_workers(config: AttrDict) -> bool:
@@ -191,35 +178,23 @@ def _start_members(
 
 def _count_up(members: list[Any]) -> str:
     """Say how many workers are there."""
-    found = [
-        member
-        for member in itertools.chain(*members)
-        if isinstance(member, ExternalProcess)
-    ]
+    found = [member for member in itertools.chain(*members) if isinstance(member, ExternalProcess)]
     up = sum(member.is_up for member in found)
     return f'workers {up} of {len(found)}' if found else ''
 
 
 def _combine(
-    members: list[Any],
-    config: AttrDict,
-    restarts: Restarts,
-    reporter: Reporter,
-    ranks: World,
+    members: list[Any], config: AttrDict, restarts: Restarts, reporter: Reporter, ranks: World
 ) -> list[Any]:
     """Make a batch of each, or leave nothing."""
     batches = []
     with contextlib.ExitStack() as stack:
         for each in members:
-            batch = tools.BatchEnv(
-                each, timeout=config.worker_timeout, restarts=restarts
-            )
+            batch = tools.BatchEnv(each, timeout=config.worker_timeout, restarts=restarts)
             stack.callback(batch.close)
             batches.append(batch)
         # Before TensorFlow has run something.
-        simulation_graph.use_threads(
-            config, batches[0].observation_space, ranks
-        )
+        simulation_graph.use_threads(config, batches[0].observation_space, ranks)
         _tell_if_slow(reporter)
         made = [tools.InGraphBatchEnv(batch) for batch in batches]
         stack.pop_all()

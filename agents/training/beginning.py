@@ -104,9 +104,7 @@ def find(config: AttrDict, say: Callable[[str], None]) -> Source | None:
 
 def split(text: str) -> tuple[str, int | str | None]:
     """The directory and the checkpoint that a setting `begin_from` names."""
-    match = re.fullmatch(
-        f'(.+)@({checkpoints.BEST}|[0-9]{{1,18}})', text, re.DOTALL
-    )
+    match = re.fullmatch(f'(.+)@({checkpoints.BEST}|[0-9]{{1,18}})', text, re.DOTALL)
     if not match or os.path.lexists(text):
         return text, None
     best = match[2] == checkpoints.BEST
@@ -120,9 +118,7 @@ def go_on(config: AttrDict, logdir: pathlib.Path) -> AttrDict:
     """
     before = store.load_config(logdir).get('begin_from')
     given = config.begin_from
-    if given is not None and (
-        before is None or split(given)[0] != split(str(before))[0]
-    ):
+    if given is not None and (before is None or split(given)[0] != split(str(before))[0]):
         raise errors.ConfigError(
             f'{logdir} has learnt already, so that it cannot begin from '
             f'{given}. Leave that out to go on with it, or begin a new run.'
@@ -156,9 +152,7 @@ def take(
     _share(ranks.share(taken), graph.variables, ranks)
 
 
-def _find_whole(
-    directory: pathlib.Path, step: int | None, say: Callable[[str], None]
-) -> int:
+def _find_whole(directory: pathlib.Path, step: int | None, say: Callable[[str], None]) -> int:
     """The step of a checkpoint that is whole, by default of the last."""
     home = directory / storage.CHECKPOINTS
     steps = checkpoints.steps(home)
@@ -179,9 +173,7 @@ def _find_whole(
     raise AssertionError('There is one at least.')
 
 
-def _match(
-    source: Source, variables: Mapping[str, Any], config: AttrDict
-) -> dict[str, Any]:
+def _match(source: Source, variables: Mapping[str, Any], config: AttrDict) -> dict[str, Any]:
     """Find the variables to be set; a value that one run lacks is left out."""
     from agents.tools.runs import tensors
 
@@ -217,9 +209,7 @@ def _misfit(source: Source, part: str, config: AttrDict) -> errors.ConfigError:
     )
 
 
-def _tell(
-    source: Source, taken: Sequence[str], say: Callable[[str, str], None]
-) -> None:
+def _tell(source: Source, taken: Sequence[str], say: Callable[[str, str], None]) -> None:
     directory, _, step = source.name.rpartition('@')
     listed: list[str] = []
     lacking: list[str] = []
@@ -231,9 +221,7 @@ def _tell(
     say('', f'{", ".join(rest)} begin anew')
 
 
-def _share(
-    taken: Sequence[str], variables: Mapping[str, Any], ranks: World
-) -> None:
+def _share(taken: Sequence[str], variables: Mapping[str, Any], ranks: World) -> None:
     """Let all ranks have of the first what they have as well."""
     if ranks.size == 1:
         return
@@ -242,7 +230,5 @@ def _share(
     every = ranks.gather([name for name in taken if name in variables])
     common = sorted(set.intersection(*map(set, every)))
     read = [variables[name].read_value() for name in common]
-    for name, value in zip(
-        common, mpi.define(ranks).broadcast(read), strict=True
-    ):
+    for name, value in zip(common, mpi.define(ranks).broadcast(read), strict=True):
         variables[name].assign(value)

@@ -51,9 +51,7 @@ def stop_at(score: float, phase: str = 'eval') -> Callback:
     return _named(stop, f'stop_at({score:g})')
 
 
-def stop_without_improvement(
-    reports: int = 10, by: float = 0.0, phase: str = 'eval'
-) -> Callback:
+def stop_without_improvement(reports: int = 10, by: float = 0.0, phase: str = 'eval') -> Callback:
     """End the training once its mean score has not risen for some time.
 
     A run that is resumed counts from the beginning.

@@ -23,12 +23,9 @@ def find(callbacks: Sequence[Any]) -> list[Callable[['Report'], Any]]:
     """Find those of callbacks that are named, as file.py:function."""
     kind = kinds.CALLBACKS
     if not kind.allows(callbacks):
-        raise errors.ConfigError(
-            f'Callbacks have to be {kind.describe()}, not {callbacks!r}.'
-        )
+        raise errors.ConfigError(f'Callbacks have to be {kind.describe()}, not {callbacks!r}.')
     return [
-        each if callable(each) else lookup.find_in_file(*each.rsplit(':', 1))
-        for each in callbacks
+        each if callable(each) else lookup.find_in_file(*each.rsplit(':', 1)) for each in callbacks
     ]
 
 
@@ -45,11 +42,7 @@ class Calling:
         ranks: Those that do as the first of them is told.
     """
 
-    def __init__(
-        self,
-        functions: Sequence[Callable[['Report'], Any]],
-        ranks: World = ALONE,
-    ):
+    def __init__(self, functions: Sequence[Callable[['Report'], Any]], ranks: World = ALONE):
         self.stopped_by: str | None = None
         self.failure: BaseException | None = None
         self._functions = list(functions)
@@ -63,9 +56,7 @@ class Calling:
         if self._ranks.is_first:
             found = self._call_all(report)
         failed = self.failure is not None
-        found, self.stopped_by, failed = self._ranks.share(
-            [found, self.stopped_by, failed]
-        )
+        found, self.stopped_by, failed = self._ranks.share([found, self.stopped_by, failed])
         if failed and not self.failure:
             self.failure = errors.ElsewhereError(
                 'A callback of the first rank has raised an error.'
@@ -95,21 +86,15 @@ def _is_verdict(answer: Any) -> bool:
     return answer is None or isinstance(answer, (bool, np.bool_))
 
 
-def _numbers(
-    function: Callable, answer: Mapping[str, Any], taken: set[str]
-) -> dict[str, float]:
+def _numbers(function: Callable, answer: Mapping[str, Any], taken: set[str]) -> dict[str, float]:
     """Check the numbers that a function returns."""
     for name, value in answer.items():
         if not re.fullmatch(kinds.COLUMNS.pattern, str(name)):
             raise _refuse(
-                function,
-                f'named a number {name!r}, which has to be '
-                f'{kinds.COLUMNS.name}',
+                function, f'named a number {name!r}, which has to be {kinds.COLUMNS.name}'
             )
         if name in taken:
-            raise _refuse(
-                function, f'named a number {name!r}, which is there already'
-            )
+            raise _refuse(function, f'named a number {name!r}, which is there already')
         if not _is_number(value):
             raise _refuse(function, f'returned {value!r} as {name!r}')
     return {str(name): _finite(value) for name, value in answer.items()}
@@ -117,9 +102,7 @@ def _numbers(
 
 def _is_number(value: Any) -> bool:
     """Whether it is one, an array or a tensor of a single one included."""
-    return isinstance(value, numbers.Real) or (
-        hasattr(value, 'shape') and tuple(value.shape) == ()
-    )
+    return isinstance(value, numbers.Real) or (hasattr(value, 'shape') and tuple(value.shape) == ())
 
 
 def _finite(value: Any) -> float:
@@ -130,6 +113,5 @@ def _finite(value: Any) -> float:
 
 def _refuse(function: Callable, problem: str) -> errors.ConfigError:
     return errors.ConfigError(
-        f'The callback {env_setup.name_of(function)} {problem}. A callback '
-        f'returns {EXPECTED}.'
+        f'The callback {env_setup.name_of(function)} {problem}. A callback returns {EXPECTED}.'
     )

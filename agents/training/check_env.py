@@ -32,9 +32,7 @@ TRAIN = 'agents train'
 # Numbers beyond this had better be normalized.
 LARGE = 10.0
 
-NEVER_TRUNCATED = (
-    'the environment has no time limit; max_length=<steps> truncates episodes'
-)
+NEVER_TRUNCATED = 'the environment has no time limit; max_length=<steps> truncates episodes'
 
 # What to do about breaches that do not tell by themselves.
 REMEDIES = {
@@ -67,9 +65,7 @@ class Check:
     def __str__(self) -> str:
         return '\n'.join(self.lines())
 
-    def lines(
-        self, width: int | None = None, breaches: bool = False
-    ) -> Iterator[str]:
+    def lines(self, width: int | None = None, breaches: bool = False) -> Iterator[str]:
         """The text, in lines that fit a width, by default some usual one.
 
         Args:
@@ -79,20 +75,14 @@ class Check:
         width = max(width or WIDTH, 3 * console.TOPIC) - console.TOPIC
         told = _list_breaches(self.report) if breaches else _describe(self)
         for topic, text in told:
-            lines = (
-                textwrap.wrap(text, width) if isinstance(text, str) else text
-            )
+            lines = textwrap.wrap(text, width) if isinstance(text, str) else text
             for line in lines:
                 yield f'{topic:<{console.TOPIC}}{line}'.rstrip()
                 topic = ''
 
 
 def check(
-    env: Any,
-    steps: int = 2000,
-    seed: int = 0,
-    seconds: float = SECONDS,
-    **changes: Any,
+    env: Any, steps: int = 2000, seed: int = 0, seconds: float = SECONDS, **changes: Any
 ) -> Check:
     """Step an environment with random actions and see what is wrong with it.
 
@@ -110,11 +100,7 @@ def check(
     if isinstance(env, str) and not changes:
         experiment = experiments.find(env=env, look=False)
         found = check_config(
-            experiment.config,
-            steps,
-            seed,
-            [f'{TRAIN} --env={env}'],
-            seconds=seconds,
+            experiment.config, steps, seed, [f'{TRAIN} --env={env}'], seconds=seconds
         )
         return as_trained(found, experiment)
     config = lookup.configs().ppo(env=env, **changes)
@@ -143,35 +129,24 @@ def check_config(
     errors.require_integer('seed', seed, 0, 2**32 - 1)
     if not seconds > 0:
         raise errors.ConfigError(
-            f'seconds must be positive, got {seconds}. Leave it out for '
-            f'{SECONDS:g}.'
+            f'seconds must be positive, got {seconds}. Leave it out for {SECONDS:g}.'
         )
     checks.require_settings(config)
     _require_single(config)
     inspect: Callable[..., Report] = inspection.inspect
-    make = env_setup.constructor(
-        config.copy(observ_bounds='ignore'), limited=False
-    )
+    make = env_setup.constructor(config.copy(observ_bounds='ignore'), limited=False)
     limit = env_setup.limit(config) or env_setup.ENDLESS
     if env_setup.is_native(config):
         inspect = _inspect_native
         make = functools.partial(env_setup.native, config)
     report = inspection_worker.inspect(
-        inspect,
-        seconds,
-        progress,
-        make=make,
-        steps=steps,
-        seed=seed,
-        limit=limit,
+        inspect, seconds, progress, make=make, steps=steps, seed=seed, limit=limit
     )
     _require_room(report, config)
     return Check(config, report, list(train or _how_to_train(config)), steps)
 
 
-def as_trained(
-    found: Check, experiment: Experiment, changes: Sequence[str] = ()
-) -> Check:
+def as_trained(found: Check, experiment: Experiment, changes: Sequence[str] = ()) -> Check:
     """Complete a check by the settings that a training would choose."""
     space = found.report.observation_space
     if space is None or any(breach.ends for breach in found.breaches):
@@ -259,14 +234,9 @@ def _list_leaves(report: Report, config: AttrDict) -> list[str]:
     """List ranges of the leaves of observations, as a table."""
     space = report.observation_space
     assert space is not None
-    rows: list[tuple[str, ...]] = [
-        ('', '', 'bounds', 'min', 'max', 'mean', 'std', '')
-    ]
+    rows: list[tuple[str, ...]] = [('', '', 'bounds', 'min', 'max', 'mean', 'std', '')]
     for name, leaf, seen in zip(
-        nested.names(spaces.specs(space)),
-        spaces.leaves(space),
-        report.observ,
-        strict=True,
+        nested.names(spaces.specs(space)), spaces.leaves(space), report.observ, strict=True
     ):
         numbers = seen.least, seen.most, seen.mean, seen.deviation
         cells = name, _space(leaf), _bounds(leaf), *map(_number, numbers)
@@ -380,10 +350,7 @@ def _describe_episodes(report: Report, config: AttrDict) -> str:
         cut: report.cut,
     }
     told = [f'{count:,} {end}' for end, count in ends.items() if count]
-    return (
-        f'{", ".join(told)}; score {_spread(report.scores)}, length '
-        f'{_spread(report.lengths)}'
-    )
+    return f'{", ".join(told)}; score {_spread(report.scores)}, length {_spread(report.lengths)}'
 
 
 def _describe_speed(report: Report, config: AttrDict) -> str:
@@ -413,9 +380,7 @@ def _describe_video(report: Report, config: AttrDict) -> str:
     modes = ', '.join(map(str, report.render_modes))
     if env_setup.is_native(config) and not modes:
         return 'none; videos need a twin in Gymnasium, or a method render'
-    if not env_setup.is_native(config) and not env_setup.takes_render_mode(
-        config.env
-    ):
+    if not env_setup.is_native(config) and not env_setup.takes_render_mode(config.env):
         name = env_setup.name_of(config.env)
         return (
             f'render modes {modes or "none"}, but {name} takes no argument '
@@ -458,14 +423,11 @@ def _list_network(report: Report, config: AttrDict) -> list[str]:
 def _how_to_train(config: AttrDict) -> list[str]:
     """A command if the environment has a name, else how to write a config."""
     default = lookup.configs().ppo()
-    changes = {
-        key: config[key] for key in config if config[key] != default[key]
-    }
+    changes = {key: config[key] for key in config if config[key] != default[key]}
     if set(changes) <= {'env'} and isinstance(config.env, str):
         return [f'{TRAIN} --env={config.env}']
     shown = ', '.join(
-        f'{key}={getattr(value, "__name__", repr(value))}'
-        for key, value in changes.items()
+        f'{key}={getattr(value, "__name__", repr(value))}' for key, value in changes.items()
     )
     return [
         f'{TRAIN} --config=FILE.py:mine, where FILE.py has',

@@ -55,8 +55,7 @@ REGISTERED_BY = {
 
 # Said of environments that others register elsewhere.
 OTHERS = (
-    'If a package that you have installed registers it, name its module as '
-    'well: {module}:{name}.'
+    'If a package that you have installed registers it, name its module as well: {module}:{name}.'
 )
 
 NO_COUNT = (
@@ -95,26 +94,20 @@ def constructor(
     if is_native(config):
         if limited:
             max_length = lowest(max_length, native(config).max_length)
-        return functools.partial(
-            _make, _as_gym(config, render_mode), {}, max_length
-        )
+        return functools.partial(_make, _as_gym(config, render_mode), {}, max_length)
     if render_mode:
         _require_rendering(config.env)
         kwargs['render_mode'] = render_mode
     env = config.env if callable(config.env) else find_spec(config.env)
     if callable(env) or not str(env.entry_point).startswith('gymnasium.'):
         headless.prepare_workers()
-    make = functools.partial(
-        _make, env, kwargs, max_length, config.observ_bounds
-    )
+    make = functools.partial(_make, env, kwargs, max_length, config.observ_bounds)
     if limited and config.action_masks:
         return functools.partial(_wrap, make, masking.Masking())
     return make
 
 
-def _wrap(
-    make: Callable[[], gym.Env], wrapper: Callable[[gym.Env], gym.Env]
-) -> gym.Env:
+def _wrap(make: Callable[[], gym.Env], wrapper: Callable[[gym.Env], gym.Env]) -> gym.Env:
     return wrapper(make())
 
 
@@ -124,9 +117,7 @@ def limit(config: AttrDict) -> int | None:
     Native environments and those of EnvPool have limits of their own, too.
     """
     limits = [config.max_length]
-    if isinstance(config.env, str) and not config.env.startswith(
-        (NATIVE, ENVPOOL)
-    ):
+    if isinstance(config.env, str) and not config.env.startswith((NATIVE, ENVPOOL)):
         spec = find_spec(config.env.removeprefix(VECTOR))
         limits.append(spec.max_episode_steps)
     return lowest(*limits)
@@ -160,8 +151,7 @@ def require(config: AttrDict) -> None:
         )
     if config.log_info:
         raise errors.ConfigError(
-            "The setting 'log_info' is for environments in processes; a native "
-            'one has no info.'
+            "The setting 'log_info' is for environments in processes; a native one has no info."
         )
     if isinstance(config.env, str):
         registry.require_known(config.env.removeprefix(NATIVE))
@@ -186,9 +176,7 @@ def native(config: AttrDict) -> Any:
         ) from None
 
 
-def require_arguments(
-    make: Callable[..., Any], name: str, kwargs: Mapping[str, Any]
-) -> None:
+def require_arguments(make: Callable[..., Any], name: str, kwargs: Mapping[str, Any]) -> None:
     """Refuse `env_kwargs` that a class or function does not take, or lacks.
 
     Raises:
@@ -309,9 +297,7 @@ def start(
     return started
 
 
-def require_descriptors(
-    counts: Sequence[int], num_workers: int | None = None
-) -> None:
+def require_descriptors(counts: Sequence[int], num_workers: int | None = None) -> None:
     """Refuse more workers than there are file descriptors for.
 
     Args:
@@ -491,8 +477,7 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
     except Exception as error:
         hint = _hint(module, registered)
         raise errors.ConfigError(
-            f'The environment {name!r} cannot be imported: {error}.'
-            f'{hint and " "}{hint}'
+            f'The environment {name!r} cannot be imported: {error}.{hint and " "}{hint}'
         ) from error
     _require_installed(spec)
     return spec

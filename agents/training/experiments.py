@@ -42,9 +42,7 @@ class Experiment:
     origin: str = ''
 
 
-def name_of(
-    config: str | None, env: str | None = None, algorithm: str | None = None
-) -> str:
+def name_of(config: str | None, env: str | None = None, algorithm: str | None = None) -> str:
     """What to call runs of a config, or of an environment and an algorithm."""
     parts = [config.rpartition(':')[2] if config else None]
     if env:
@@ -85,8 +83,7 @@ def find(
         return Experiment(name, given)
     if not env:
         raise errors.ConfigError(
-            'There is nothing to train: give --config=NAME, see `agents '
-            'configs`, or --env=ENV.'
+            'There is nothing to train: give --config=NAME, see `agents configs`, or --env=ENV.'
         )
     algorithm = algorithm or lookup.configs().ALGORITHMS[0]
     errors.require_known('algorithm', algorithm, lookup.configs().ALGORITHMS)
@@ -104,18 +101,14 @@ def suit_observations(found: Experiment, space: gym.Space) -> Experiment:
         found: What `find` found without a look at the environment.
         space: Space of the observations.
     """
-    if _may_need_images(found) and encodings.has_large_images(
-        space, found.config
-    ):
+    if _may_need_images(found) and encodings.has_large_images(space, found.config):
         config = lookup.configs().images(found.config.env)
         origin = found.origin.replace(DEFAULTS_OF_PPO, 'those for images')
         return Experiment(found.name, config, origin)
     return found
 
 
-def find_for_run(
-    config: str | None, env: str | None, trusted: bool
-) -> dict[str, Any]:
+def find_for_run(config: str | None, env: str | None, trusted: bool) -> dict[str, Any]:
     """Find what options say beside the settings of a run.
 
     Args:
@@ -156,9 +149,7 @@ def _choose(env: Any, algorithm: str) -> tuple[AttrDict, str]:
         if name := _find_config(like, algorithm):
             config = getattr(lookup.configs(), name)().copy(env=env)
             return config, f'those of the config {name}, which is like it'
-    return getattr(lookup.configs(), algorithm)(
-        env=env
-    ), f'the defaults of {algorithm}'
+    return getattr(lookup.configs(), algorithm)(env=env), f'the defaults of {algorithm}'
 
 
 def _find_config(env: Any, algorithm: str) -> str | None:
@@ -196,9 +187,7 @@ def _list_mujoco(name: str) -> list[str]:
 
 def _may_need_images(found: Experiment) -> bool:
     """Return whether settings are defaults, as images need others."""
-    return found.origin.startswith(DEFAULTS_OF_PPO) and not env_setup.is_native(
-        found.config
-    )
+    return found.origin.startswith(DEFAULTS_OF_PPO) and not env_setup.is_native(found.config)
 
 
 def _observation_space(config: AttrDict, env_processes: bool) -> gym.Space:

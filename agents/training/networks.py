@@ -69,9 +69,7 @@ def define_gru(config: AttrDict) -> keras.layers.Layer:
     return keras.layers.GRUCell(config.recurrent_units)
 
 
-def define_head(
-    action_space: gym.Space, config: AttrDict
-) -> keras.layers.Layer:
+def define_head(action_space: gym.Space, config: AttrDict) -> keras.layers.Layer:
     """Make what turns a vector into numbers that describe a distribution.
 
     For boxes of actions their means, the deviation of each being a weight of
@@ -126,23 +124,17 @@ def compose(
     )
 
 
-def feed_forward(
-    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
-) -> Networks:
+def feed_forward(observ_space: gym.Space, action_space: gym.Space, config: AttrDict) -> Networks:
     """Networks without memory."""
     return compose(observ_space, action_space, config)
 
 
-def recurrent(
-    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
-) -> Networks:
+def recurrent(observ_space: gym.Space, action_space: gym.Space, config: AttrDict) -> Networks:
     """Networks with a gated recurrent unit."""
     return compose(observ_space, action_space, config, memory=define_gru)
 
 
-NETWORKS = {
-    function.__name__: function for function in (feed_forward, recurrent)
-}
+NETWORKS = {function.__name__: function for function in (feed_forward, recurrent)}
 
 
 def define(
@@ -190,16 +182,12 @@ def define(
 def _zeros(observ_space: gym.Space) -> Any:
     """An observation of zeros, as a batch of one."""
     return nested.map(
-        lambda spec: tf.zeros((1, *spec.shape), spec.dtype),
-        spaces.specs(observ_space),
+        lambda spec: tf.zeros((1, *spec.shape), spec.dtype), spaces.specs(observ_space)
     )
 
 
 def _make(
-    function: Any,
-    observ_space: gym.Space,
-    action_space: gym.Space,
-    config: AttrDict,
+    function: Any, observ_space: gym.Space, action_space: gym.Space, config: AttrDict
 ) -> Networks:
     keras.utils.set_random_seed(config.seed)
     made = function(observ_space, action_space, config)
@@ -244,9 +232,7 @@ def _build(name: str, network: Any, inputs: Any, size: int) -> None:
     """Let a network make its weights by applying it to one input."""
     state = sequences.zero_state(network, 1)
     output, _ = sequences.step(network, inputs, state)
-    _require_known_weights(
-        name, network, lambda: sequences.step(network, inputs, state)
-    )
+    _require_known_weights(name, network, lambda: sequences.step(network, inputs, state))
     if tuple(output.shape) != (1, size):
         raise errors.ConfigError(
             f'The {name} network puts out {tuple(output.shape[1:])} numbers '
@@ -255,9 +241,7 @@ def _build(name: str, network: Any, inputs: Any, size: int) -> None:
         )
 
 
-def _require_known_weights(
-    name: str, network: Any, apply: Callable[[], Any]
-) -> None:
+def _require_known_weights(name: str, network: Any, apply: Callable[[], Any]) -> None:
     """Refuse a network that applies weights which Keras does not track.
 
     They would be neither trained nor saved, and nothing would show it.

@@ -93,12 +93,7 @@ def define_loop(
 class _LengthWarning:
     """Warns once of an episode that does not end, where it has no limit."""
 
-    def __init__(
-        self,
-        graph: SimulationGraph,
-        config: AttrDict,
-        say: Callable[[str, str], Any],
-    ):
+    def __init__(self, graph: SimulationGraph, config: AttrDict, say: Callable[[str, str], Any]):
         self._graph, self._say = graph, say
         self._is_due = env_setup.limit(config) is None
 

@@ -97,9 +97,7 @@ def describe(config: AttrDict, plan: Plan, ranks: int = 1) -> str:
     )
 
 
-def require_room(
-    observ_space: gym.Space, action_space: gym.Space, config: AttrDict
-) -> None:
+def require_room(observ_space: gym.Space, action_space: gym.Space, config: AttrDict) -> None:
     """Refuse observations too large for a network or for a rollout in memory.
 
     Args:
@@ -123,8 +121,7 @@ def require_room(
                 'that takes it.'
             )
     size = sum(
-        math.prod(spaces.shape(leaf)) * (1 if leaf.dtype == 'uint8' else 4)
-        for leaf in leaves
+        math.prod(spaces.shape(leaf)) * (1 if leaf.dtype == 'uint8' else 4) for leaf in leaves
     )
     frames = spaces.shape(visible)[:1]
     if config.get('single_frames') and frames and 0 < frames[0] <= MOST_FRAMES:
@@ -152,8 +149,7 @@ def describe_network(
     visible = choices.visible_space(observ_space, action_space)
     shared = encodings.shares_encoder(visible, config)
     policy, value = (
-        _describe_layers(config[f'{owner}_layers'], config)
-        for owner in ('policy', 'value')
+        _describe_layers(config[f'{owner}_layers'], config) for owner in ('policy', 'value')
     )
     masked = ', masked' if visible is not observ_space else ''
     actions = f'policy{policy} → {_describe_actions(action_space)}{masked}'

@@ -15,10 +15,7 @@ if TYPE_CHECKING:  # It imports TensorFlow.
 
 # Words for what the loop does: for the user who waits for its end after a
 # signal, and for who looks on.
-WAITED_FOR = {
-    'train': 'finishing the update',
-    'eval': 'finishing the evaluation',
-}
+WAITED_FOR = {'train': 'finishing the update', 'eval': 'finishing the evaluation'}
 SHOWN = {'train': 'learning', 'eval': 'evaluating', 'checkpoint': 'saving'}
 
 # Seconds after which is shown how long something has been going on.
@@ -33,11 +30,7 @@ class Reporter:
         began: Time at which the run began, by `time.perf_counter`.
     """
 
-    def __init__(
-        self,
-        terminal: console.Console | None = None,
-        began: float | None = None,
-    ):
+    def __init__(self, terminal: console.Console | None = None, began: float | None = None):
         terminal = terminal or console.silent()
         self.say = terminal.say
         self._is_live = terminal.is_live
@@ -60,9 +53,7 @@ class Reporter:
         terminal.show(self._view)
 
     @contextlib.contextmanager
-    def busy(
-        self, topic: str, describe: Callable[[], str] = str
-    ) -> Iterator[None]:
+    def busy(self, topic: str, describe: Callable[[], str] = str) -> Iterator[None]:
         """Show what is being done within this context.
 
         Args:
@@ -91,10 +82,7 @@ class Reporter:
 
     def complete(self, step: int) -> None:
         """Tell that there is nothing left to do."""
-        self.say(
-            'train',
-            f'complete at step {step:,}; --steps=<more> goes on from there',
-        )
+        self.say('train', f'complete at step {step:,}; --steps=<more> goes on from there')
 
     def tell_best(self, saver: Any) -> None:
         """Print which checkpoint has the highest score, if any is saved."""
@@ -108,10 +96,7 @@ class Reporter:
 
     def end_early(self, step: int, callback: str) -> None:
         """Tell that a callback has ended the training."""
-        self.say(
-            'train',
-            f'ended at step {step:,} by {callback}; resumed, it goes on',
-        )
+        self.say('train', f'ended at step {step:,} by {callback}; resumed, it goes on')
 
     @contextlib.contextmanager
     def during(self, activity: str) -> Iterator[None]:
@@ -197,10 +182,7 @@ class Reporter:
         left = self._left(step)
         behind = [text, f'{step / total:.0%}', left and f'{left} left']
         return View(
-            topic,
-            '  '.join(filter(None, behind)),
-            step / total,
-            tuple(self._facts(step, total)),
+            topic, '  '.join(filter(None, behind)), step / total, tuple(self._facts(step, total))
         )
 
     def _facts(self, step: int, total: int) -> Iterator[str]:

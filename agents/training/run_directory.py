@@ -77,8 +77,7 @@ def require_name(name: str, logdir: str | pathlib.Path) -> None:
     for parent in list(pathlib.Path(name).parents)[:-1]:
         if os.path.lexists(pathlib.Path(logdir, parent, store.CONFIG_FILE)):
             raise errors.ConfigError(
-                f'--name={name} must not be within a run, which {parent} is. '
-                'Choose another --name.'
+                f'--name={name} must not be within a run, which {parent} is. Choose another --name.'
             )
 
 
@@ -92,8 +91,7 @@ def is_run(directory: pathlib.Path) -> bool:
         runs = store.list_inside(directory) if others else []
         if runs:
             raise errors.ConfigError(
-                f'{directory} holds {store.describe(runs)}. Choose the '
-                '--name of a run.'
+                f'{directory} holds {store.describe(runs)}. Choose the --name of a run.'
             )
         if others:
             raise errors.ConfigError(
@@ -115,11 +113,7 @@ def is_trained(directory: pathlib.Path) -> bool:
     """
     there = {
         name: os.path.lexists(directory / name)
-        for name in (
-            store.CONFIG_FILE,
-            storage.SPACES,
-            storage.CHECKPOINTS,
-        )
+        for name in (store.CONFIG_FILE, storage.SPACES, storage.CHECKPOINTS)
     }
     trained = there[storage.CHECKPOINTS] or _has_results(directory)
     missing = [

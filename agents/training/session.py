@@ -120,8 +120,7 @@ class Session(Iterator['Score']):
             calling.find([*self.config.callbacks, *callbacks]), self.ranks
         )
         self._restarts = Restarts(
-            self.config.worker_restarts,
-            functools.partial(self.reporter.say, 'workers'),
+            self.config.worker_restarts, functools.partial(self.reporter.say, 'workers')
         )
         self._resources = contextlib.ExitStack()
         self._saver: Any = None
@@ -261,9 +260,7 @@ class Session(Iterator['Score']):
                 logdir,
                 self.config.keep_checkpoints,
                 self.ranks,
-                lambda: agreement.require_same_weights(
-                    self.ranks, self.graph.learnt()
-                ),
+                lambda: agreement.require_same_weights(self.ranks, self.graph.learnt()),
             )
             self._restore_checkpoint()
         if self._was_abandoned:

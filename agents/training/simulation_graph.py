@@ -24,10 +24,7 @@ MANY_ROWS = 16_384
 
 
 def define_batch_env(
-    constructor: Callable[[], gym.Env],
-    num_agents: int,
-    env_processes: bool = True,
-    **settings: Any,
+    constructor: Callable[[], gym.Env], num_agents: int, env_processes: bool = True, **settings: Any
 ) -> 'InGraphBatchEnv':
     """Make a batch of Gymnasium environments, see `env_setup.start`.
 
@@ -38,9 +35,7 @@ def define_batch_env(
 
 
 def use_threads(
-    config: AttrDict,
-    observ_space: gym.Space,
-    ranks: world.World = world.ALONE,
+    config: AttrDict, observ_space: gym.Space, ranks: world.World = world.ALONE
 ) -> None:
     """Import TensorFlow and give its operations the threads that suit them."""
     from agents.tools.graph import devices
@@ -58,9 +53,7 @@ def use_threads(
     devices.use_threads(cores if rows > MANY_ROWS else 1)
 
 
-def define_native_batch_envs(
-    config: AttrDict, ranks: world.World = world.ALONE
-) -> list[Any]:
+def define_native_batch_envs(config: AttrDict, ranks: world.World = world.ALONE) -> list[Any]:
     """Make the batches for training and evaluation of a native environment."""
     from agents.environments.native_batch_env import NativeBatchEnv
     from agents.tools.graph import mpi
@@ -71,10 +64,7 @@ def define_native_batch_envs(
     limit = env_setup.lowest(config.max_length, env.max_length)
     return [
         NativeBatchEnv(env, count, limit, config.seed, purpose, speaking)
-        for purpose, count in (
-            ('train', config.num_agents),
-            ('eval', config.eval_episodes),
-        )
+        for purpose, count in (('train', config.num_agents), ('eval', config.eval_episodes))
     ]
 
 
@@ -85,9 +75,7 @@ def define_native_steps(config: AttrDict, num_agents: int) -> Any:
 
     env = env_setup.native(config)
     limit = env_setup.lowest(config.max_length, env.max_length)
-    return NativeSteps(
-        NativeBatchEnv(env, num_agents, limit, config.seed, 'play')
-    )
+    return NativeSteps(NativeBatchEnv(env, num_agents, limit, config.seed, 'play'))
 
 
 def define_simulation_graph(
@@ -126,9 +114,7 @@ def define_simulation_graph(
         stacks_frames=_stacks_frames(batch_env, config),
     )
     algo = algorithms.define(made, task)
-    return SimulationGraph(
-        algo, batch_env, eval_env, config, one_program, ranks
-    )
+    return SimulationGraph(algo, batch_env, eval_env, config, one_program, ranks)
 
 
 def _stacks_frames(batch_env: Any, config: AttrDict) -> bool:
@@ -216,9 +202,7 @@ class SimulationGraph:
         """Collect rollouts and learn from each; returns means for the log."""
         before = self._ranks.seconds
         numbers = self._call(
-            functools.partial(self._train, rollouts),
-            self._batch_env,
-            self.algo.failure,
+            functools.partial(self._train, rollouts), self._batch_env, self.algo.failure
         )
         if self._ranks.size > 1:
             numbers['rank_seconds'] = self._ranks.seconds - before
@@ -235,15 +219,12 @@ class SimulationGraph:
         return [
             variable
             for name, variable in self.variables.items()
-            if name.startswith(self._alike)
-            and not any(variable is part for part in parts)
+            if name.startswith(self._alike) and not any(variable is part for part in parts)
         ]
 
     def longest_episode(self) -> int:
         """Return the steps of the longest episode that has not ended."""
-        return max(
-            int(scores.length.numpy().max()) for scores in self._every_scores
-        )
+        return max(int(scores.length.numpy().max()) for scores in self._every_scores)
 
     def restart(self) -> None:
         """Begin all episodes of the training anew."""

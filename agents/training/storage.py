@@ -27,11 +27,7 @@ SPACES_BYTES = 2**27
 MAX_WIDTH = 2**24
 
 
-def define_saver(
-    variables: Mapping[str, Any],
-    logdir: Path,
-    **options: Any,
-) -> 'Saver':
+def define_saver(variables: Mapping[str, Any], logdir: Path, **options: Any) -> 'Saver':
     """Make the saver of a run, see `agents.tools.runs.saver`."""
     from agents.tools.runs.saver import Saver
 
@@ -62,13 +58,7 @@ def define_shared_saver(
 
     def define(whole: Mapping[str, Any]) -> 'Saver':
         assert logdir is not None
-        return define_saver(
-            whole,
-            logdir,
-            keep=keep,
-            place='step',
-            of_agents=graph.agent_axes,
-        )
+        return define_saver(whole, logdir, keep=keep, place='step', of_agents=graph.agent_axes)
 
     if ranks.size == 1:
         return define(variables)
@@ -87,15 +77,12 @@ def require_checkpoint(logdir: Path) -> None:
     """Refuse a run that has saved nothing so far."""
     if last_checkpoint(logdir) is None:
         raise errors.ConfigError(
-            f'There is no checkpoint in {logdir} yet. Let it train until its '
-            'first evaluation.'
+            f'There is no checkpoint in {logdir} yet. Let it train until its first evaluation.'
         )
 
 
 def find_checkpoint(
-    logdir: Path,
-    checkpoint: int | str | None,
-    warn: Callable[[str], None] = print,
+    logdir: Path, checkpoint: int | str | None, warn: Callable[[str], None] = print
 ) -> int | None:
     """The training step of the checkpoint that is meant, without TensorFlow.
 
@@ -112,8 +99,7 @@ def find_checkpoint(
         return checkpoint
     if checkpoint != checkpoints.BEST:
         raise errors.ConfigError(
-            f'A checkpoint is a training step or {checkpoints.BEST!r}, not '
-            f'{checkpoint!r}.'
+            f'A checkpoint is a training step or {checkpoints.BEST!r}, not {checkpoint!r}.'
         )
     directory = pathlib.Path(logdir) / CHECKPOINTS
     best = checkpoints.find_best(directory, warn)
@@ -149,10 +135,7 @@ def require_room(logdir: Path, weights: int) -> None:
 
 @contextlib.contextmanager
 def define_records(
-    logdir: Path,
-    step: int,
-    columns: Sequence[str] = (),
-    **options: Any,
+    logdir: Path, step: int, columns: Sequence[str] = (), **options: Any
 ) -> Iterator['Records']:
     """Open the results of a run, see `agents.tools.runs.records`."""
     from agents.tools.runs.records import Records
@@ -187,9 +170,7 @@ def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
         raise errors.ConfigError(f'Cannot read {path}: {reason}.') from error
 
 
-def require_same_spaces(
-    batch_env: Any, logdir: pathlib.Path, otherwise: str
-) -> None:
+def require_same_spaces(batch_env: Any, logdir: pathlib.Path, otherwise: str) -> None:
     """Refuse environments with other spaces than a run was trained in.
 
     Observations may have other bounds where the policy sees them alike.
@@ -218,14 +199,10 @@ def require_same_spaces(
     )
 
 
-def _differ_by_mask(
-    observ: gym.Space, trained: gym.Space, action: gym.Space
-) -> bool:
+def _differ_by_mask(observ: gym.Space, trained: gym.Space, action: gym.Space) -> bool:
     """Return whether observations are alike but for a mask of actions."""
     one, other = (
-        choices.observed_space(each, action)
-        if choices.may_be_told(each, action)
-        else each
+        choices.observed_space(each, action) if choices.may_be_told(each, action) else each
         for each in (observ, trained)
     )
     return spaces.first_difference(one, other) is None

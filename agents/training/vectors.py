@@ -26,10 +26,7 @@ from agents.training import env_setup
 
 # What registered vectors are made with unless the user says otherwise, if they
 # take it: no step is spent on resets, and scores are of whole rewards.
-DEFAULTS = {
-    'autoreset_mode': AutoresetMode.SAME_STEP,
-    'reward_clipping': False,
-}
+DEFAULTS = {'autoreset_mode': AutoresetMode.SAME_STEP, 'reward_clipping': False}
 
 # Where Gymnasium steps environments in processes of their own.
 ASYNC = r'gymnasium\.vector\.async_vector_env'
@@ -89,14 +86,7 @@ def start(
     drawn = np.random.SeedSequence([*seed, first]).generate_state(1)
     number = int(drawn[0]) >> 1  # Some take signed ones of 32 bits.
     constructor = functools.partial(make, count, number)
-    made = VectorSlice(
-        constructor,
-        number,
-        first,
-        config.max_length,
-        log_info,
-        config.action_masks,
-    )
+    made = VectorSlice(constructor, number, first, config.max_length, log_info, config.action_masks)
     wrappers.warn_of_normalizers(made.env)
     return made
 
@@ -109,11 +99,7 @@ def describe(found: VectorSlice) -> str:
         'DISABLED': 'in the step that ends the last, as it is asked to',
         'NEXT_STEP': 'in a step of their own, which is not learnt from',
     }[mode]
-    guess = (
-        f' (assumed, as its metadata has no autoreset_mode: {mode})'
-        if found.assumed
-        else ''
-    )
+    guess = f' (assumed, as its metadata has no autoreset_mode: {mode})' if found.assumed else ''
     vector = found.env.unwrapped
     is_async = isinstance(vector, gym.vector.AsyncVectorEnv)
     where = 'processes of its own' if is_async else 'this process'
@@ -138,18 +124,11 @@ def _find_maker(
         return functools.partial(_make_envpool, name, config.max_length, kwargs)
     spec = env_setup.find_spec(env.removeprefix(env_setup.VECTOR))
     return functools.partial(
-        _make_registered,
-        spec,
-        kwargs,
-        config.max_length,
-        render_mode,
-        config.action_masks,
+        _make_registered, spec, kwargs, config.max_length, render_mode, config.action_masks
     )
 
 
-def _call(
-    function: Callable, kwargs: dict, count: int, seed: int
-) -> gym.vector.VectorEnv:
+def _call(function: Callable, kwargs: dict, count: int, seed: int) -> gym.vector.VectorEnv:
     """Call a function of the user's, or make a vector of their class."""
     del seed  # It gets one with the first reset.
     made = function(num_envs=count, **kwargs)
@@ -163,8 +142,7 @@ def _call(
     if made.num_envs != count:
         made.close()
         raise errors.EnvError(
-            f'{name} was asked for num_envs={count} and made a vector of '
-            f'{made.num_envs}.'
+            f'{name} was asked for num_envs={count} and made a vector of {made.num_envs}.'
         )
     return made
 
@@ -219,9 +197,7 @@ def _make_registered(
         headless.prepare()
     with warnings.catch_warnings():  # Of metadata, which are told of anyway.
         warnings.simplefilter('ignore', UserWarning)
-        return gym.make_vec(
-            spec, count, **{'vectorization_mode': mode, **kwargs}
-        )
+        return gym.make_vec(spec, count, **{'vectorization_mode': mode, **kwargs})
 
 
 def _complete(
@@ -274,8 +250,7 @@ def _require_in_envpool(name: str) -> None:
     names = envpool.list_all_envs()
     if name not in names:
         raise errors.ConfigError(
-            f'There is no environment {name!r} of EnvPool'
-            f'{errors.nearest(name, names)}'
+            f'There is no environment {name!r} of EnvPool{errors.nearest(name, names)}'
         )
 
 

@@ -117,13 +117,7 @@ def play():
     rng = np.random.default_rng(0)
     now = {'observ': normal(rng, 3), 'begins': np.ones(AGENTS, bool)}
 
-    def run(
-        algo,
-        reward=lambda now, action: normal(rng),
-        steps=STEPS,
-        anew=False,
-        measured=False,
-    ):
+    def run(algo, reward=lambda now, action: normal(rng), steps=STEPS, anew=False, measured=False):
         now['begins'] |= anew
         rows = []
         for _ in range(steps):
@@ -148,9 +142,7 @@ def one_step(algo, rng, now, reward, measured):
     next_observ = normal(rng, 3)
     rewards = np.float32(reward(now, action.numpy()))
     never = np.zeros(AGENTS, bool)
-    transition = Transition(
-        rewards, terminated, done & ~terminated, next_observ, never
-    )
+    transition = Transition(rewards, terminated, done & ~terminated, next_observ, never)
     algo.experience(inputs, action, nested.map(tf.constant, transition))
     algo.end_episode(tf.constant(done))
     now['observ'] = np.where(done[:, None], normal(rng, 3), next_observ)

@@ -104,9 +104,7 @@ def learn(name, distribute, ranks):
     mine = slice(ranks.rank * agents, (ranks.rank + 1) * agents)
     rng = np.random.default_rng(0)
     for _ in range(UPDATES):
-        rollout = nested.map(
-            lambda x: tf.constant(x[:, mine]), play(rng, AGENTS)
-        )
+        rollout = nested.map(lambda x: tf.constant(x[:, mine]), play(rng, AGENTS))
         for time in range(STEPS):
             algo.experience(*nested.map(lambda x, t=time: x[t], rollout))
         algo.update()

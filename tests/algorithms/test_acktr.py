@@ -36,9 +36,7 @@ def train(algo, updates=2):
             done = rng.random(4) < 0.25
             action = algo.perform(tf.constant(observ))
             transition = Transition(reward, done, never, after, never)
-            algo.experience(
-                *nested.map(tf.convert_to_tensor, (observ, action, transition))
-            )
+            algo.experience(*nested.map(tf.convert_to_tensor, (observ, action, transition)))
             algo.end_episode(tf.constant(done))
         metrics = algo.update()
     return metrics
@@ -77,9 +75,7 @@ def test_values_are_learnt_in_a_few_steps(define, play):
 
 
 def test_divergence_of_a_step_is_about_its_bound(define, play):
-    algo = define(
-        'acktr', cold_steps=0, kl_clip=1e-4, damping=1e-4, learning_rate=1e3
-    )
+    algo = define('acktr', cold_steps=0, kl_clip=1e-4, damping=1e-4, learning_rate=1e3)
     play(algo)
     assert 0.3e-4 < algo.update()['kl'] < 3e-4
 
@@ -111,13 +107,7 @@ def test_step_size_follows_the_divergence(define, kl, scale, expected):
     ],
 )
 def test_step_size_stays_within_limits(define, play, kl_target, factor, last):
-    algo = define(
-        'acktr',
-        cold_steps=0,
-        learning_rate=1e6,
-        kl_target=kl_target,
-        kl_clip=1e-4,
-    )
+    algo = define('acktr', cold_steps=0, learning_rate=1e6, kl_target=kl_target, kl_clip=1e-4)
     for count in (1, 2):
         play(algo)
         size = algo.update()['step_size']

@@ -37,8 +37,7 @@ def test_actions_have_the_shape_of_the_space(define):
 
 
 @pytest.mark.parametrize(
-    'network',
-    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
+    'network', ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)]
 )
 @pytest.mark.usefixtures('eagerly', 'nothing_left')
 def test_evaluation_does_not_disturb_training(settings, network):

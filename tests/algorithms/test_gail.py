@@ -40,8 +40,7 @@ def shown(tmp_path):
     np.savez(
         path,
         observ=rng.normal(size=(COUNT, 3)),
-        action=np.tile([0.9, -0.9], (COUNT, 1))
-        + rng.normal(size=(COUNT, 2)) / 50,
+        action=np.tile([0.9, -0.9], (COUNT, 1)) + rng.normal(size=(COUNT, 2)) / 50,
         reward=np.ones(COUNT),
         terminated=np.zeros(COUNT, bool),
         truncated=truncated,
@@ -80,9 +79,7 @@ def play_within(play):
 
 
 def discriminator(**changes):
-    config = configs.trpo(
-        discriminator_layers=[8], discriminator_rate=1e-2, **changes
-    )
+    config = configs.trpo(discriminator_layers=[8], discriminator_rate=1e-2, **changes)
     keras.utils.set_random_seed(0)
     return Discriminator(Task(OBSERVS, ACTIONS, 4, config))
 
@@ -111,9 +108,7 @@ def test_loss_computed_by_hand():
     loss = -(np.log(0.25) + np.log(0.5)) / 2 - np.log(0.25)
     np.testing.assert_allclose(cross_entropy(policy, expert), loss, rtol=1e-6)
     entropy = -(0.75 * np.log(0.75) + 0.25 * np.log(0.25))
-    np.testing.assert_allclose(
-        bernoulli_entropy(tf.math.log([3.0, 1 / 3])), entropy, rtol=1e-6
-    )
+    np.testing.assert_allclose(bernoulli_entropy(tf.math.log([3.0, 1 / 3])), entropy, rtol=1e-6)
 
 
 def test_gradient_computed_by_hand():
@@ -157,9 +152,7 @@ def test_penalty_keeps_the_slope_near_one():
 def test_entropy_makes_it_less_certain():
     certain = {}
     for weight in (0.0, 2.0):
-        found = discriminator(
-            gradient_penalty=0.0, discriminator_entropy=weight
-        )
+        found = discriminator(gradient_penalty=0.0, discriminator_entropy=weight)
         rng = np.random.default_rng(0)
         for _ in range(60):
             mine, shown = steps(rng, [-0.5, 0.0]), steps(rng, [0.5, 0.0])
@@ -203,9 +196,7 @@ def test_ends_computed_by_hand(imitator):
 
 @pytest.mark.parametrize('form', FORMS)
 @pytest.mark.usefixtures('eagerly')
-def test_end_is_worth_as_much_as_being_there_forever(
-    imitator, play_within, form
-):
+def test_end_is_worth_as_much_as_being_there_forever(imitator, play_within, form):
     algo = imitator(rewards=form, discount=0.9)
     played = play_within(algo)
     record = algo.algorithm.collector.take()
@@ -223,9 +214,7 @@ def test_end_is_worth_as_much_as_being_there_forever(
 @pytest.mark.slow
 @pytest.mark.parametrize('algorithm', POLICY_ALGORITHMS)
 @pytest.mark.usefixtures('eagerly')
-def test_any_algorithm_comes_to_act_as_was_shown(
-    imitator, play_within, algorithm
-):
+def test_any_algorithm_comes_to_act_as_was_shown(imitator, play_within, algorithm):
     fast = {'learning_rate': 0.1}
     if algorithm == 'trpo':
         fast = {'kl_target': 0.1, 'fisher_every': 1}
@@ -240,9 +229,7 @@ def test_any_algorithm_comes_to_act_as_was_shown(
     first, last = means[0], means[-1]
     assert last[0] > first[0] + 0.1 and last[1] < first[1] - 0.1
     assert 0 <= metrics['accuracy_policy'] <= 1
-    assert {'discriminator_loss', 'accuracy_expert', 'learnt_reward'} <= set(
-        metrics
-    )
+    assert {'discriminator_loss', 'accuracy_expert', 'learnt_reward'} <= set(metrics)
     assert algo.failure() is None
 
 

@@ -28,9 +28,7 @@ class Look(gym.Env):
         self.observation_space = self.image
         if kind == 'vector':
             vector = gym.spaces.Box(-1, 1, (1,), np.float32)
-            self.observation_space = gym.spaces.Dict(
-                image=self.image, vector=vector
-            )
+            self.observation_space = gym.spaces.Dict(image=self.image, vector=vector)
         self.action_space = gym.spaces.Discrete(2)
         if kind == 'brightness':
             self.action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
@@ -144,9 +142,7 @@ def test_run_with_convolutions_repeats_and_resumes_bit_for_bit(tmp_path):
     first, _ = run('parts', 128)
     second, parts = run('parts', 256)
     np.testing.assert_array_equal(first + second, scores)
-    expected, found = map(
-        simulation_graph.name_policy, (whole._policy, parts._policy)
-    )
+    expected, found = map(simulation_graph.name_policy, (whole._policy, parts._policy))
     assert found.keys() == expected.keys()
     for name, variable in found.items():
         np.testing.assert_array_equal(variable, expected[name])

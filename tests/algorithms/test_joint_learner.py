@@ -32,17 +32,10 @@ class Keeping(PPO):
         networks.append(self.critic.network)
         weights = [w.value for n in networks for w in n.trainable_variables]
         with tf.GradientTape() as tape:
-            features, _ = sequences.step_all(
-                self.policy.encoder, rollout.inputs.visible, ()
-            )
-            policy = self.policy.unroll(
-                rollout.inputs, rollout.begins, rollout.state
-            )
+            features, _ = sequences.step_all(self.policy.encoder, rollout.inputs.visible, ())
+            policy = self.policy.unroll(rollout.inputs, rollout.begins, rollout.state)
             value, _ = sequences.unroll(
-                self.critic.network,
-                features,
-                rollout.begins,
-                self.critic.before,
+                self.critic.network, features, rollout.begins, self.critic.before
             )
             log_prob = policy.log_prob(rollout.action)
             loss = -tf.reduce_mean(rollout.advantage * log_prob)
@@ -67,14 +60,10 @@ def play(algos, rng, begins):
         terminated = done & (rng.random(AGENTS) < 0.3)
         lost = done & ~terminated & (rng.random(AGENTS) < 0.3)
         after, reward = normal(rng, 3), normal(rng)
-        transition = Transition(
-            reward, terminated, done & ~terminated, after, lost
-        )
+        transition = Transition(reward, terminated, done & ~terminated, after, lost)
         transition = tf.nest.map_structure(tf.constant, transition)
         for algo, action in zip(algos, actions, strict=True):
-            algo.experience(
-                tf.constant(observ), tf.constant(action), transition
-            )
+            algo.experience(tf.constant(observ), tf.constant(action), transition)
         observ = np.where(done[:, None], normal(rng, 3), after)
         begins = done
     return begins
@@ -85,14 +74,10 @@ def normal(rng, *shape):
 
 
 @pytest.mark.parametrize(
-    'network',
-    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
+    'network', ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)]
 )
 def test_what_is_foreseen_is_what_would_be_found_afterwards(define, network):
-    algos = [
-        define(kind=kind, network=network, shared_encoder=True)
-        for kind in (PPO, Recording)
-    ]
+    algos = [define(kind=kind, network=network, shared_encoder=True) for kind in (PPO, Recording)]
     collectors = [type(algo.collector) for algo in algos]
     assert collectors == [ForeseeingCollector, Collector]
     assert algos[0].collector.last().next_observ == ()
@@ -109,8 +94,7 @@ def test_what_is_foreseen_is_what_would_be_found_afterwards(define, network):
 
 
 @pytest.mark.parametrize(
-    'network',
-    [pytest.param('feed_forward', marks=pytest.mark.slow), 'recurrent'],
+    'network', [pytest.param('feed_forward', marks=pytest.mark.slow), 'recurrent']
 )
 def test_gradient_is_that_of_both_losses(define, network):
     algo = define(
@@ -152,12 +136,7 @@ def test_value_that_is_no_number_is_told(define):
 
 
 def test_penalty_adapts(define):
-    algo = define(
-        shared_encoder=True,
-        surrogate='penalty',
-        learning_rate=1.0,
-        update_epochs=4,
-    )
+    algo = define(shared_encoder=True, surrogate='penalty', learning_rate=1.0, update_epochs=4)
     play([algo], np.random.default_rng(0), np.ones(AGENTS, bool))
     assert algo.update()['penalty'] == 1.5
 

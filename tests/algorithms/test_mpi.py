@@ -9,10 +9,7 @@ import pytest
 SCRIPT = pathlib.Path(__file__).with_name('learn_together.py')
 
 # `test_ranks.py` has those that average in threads, for the default tier.
-OTHERS = [
-    'gail/average',
-    *[f'{x}/gather' for x in ('ppo', 'reinforce', 'trpo', 'acktr', 'gail')],
-]
+OTHERS = ['gail/average', *[f'{x}/gather' for x in ('ppo', 'reinforce', 'trpo', 'acktr', 'gail')]]
 
 
 @pytest.fixture
@@ -29,13 +26,7 @@ def learn(run_ranks, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('size', 'names'),
-    [
-        (2, ['ppo/average', *OTHERS]),
-        (4, ['ppo/gather']),
-    ],
-)
+@pytest.mark.parametrize(('size', 'names'), [(2, ['ppo/average', *OTHERS]), (4, ['ppo/gather'])])
 def test_ranks_learn_what_one_does(learn, size, names):
     found, [one] = learn(size, *names), learn(1, *names)
     for name in names:
@@ -60,6 +51,4 @@ def check(found, one, name):
     values = [] if name.endswith('gather') else first['value']
     assert all(other['value'] == values for other in others)
     for part in ('policy', 'value'):
-        np.testing.assert_allclose(
-            first[part], one[part], atol=1e-5, err_msg=name
-        )
+        np.testing.assert_allclose(first[part], one[part], atol=1e-5, err_msg=name)

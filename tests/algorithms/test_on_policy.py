@@ -32,10 +32,7 @@ def test_rollout_is_what_happened(recorder, play):
 @pytest.mark.parametrize('normalize', [False, True])
 def test_advantages_and_returns(recorder, play, normalize):
     algo = recorder(
-        normalize_observ=False,
-        normalize_reward=normalize,
-        discount=0.9,
-        gae_lambda=0.7,
+        normalize_observ=False, normalize_reward=normalize, discount=0.9, gae_lambda=0.7
     )
     played = play(algo)
     algo.update()
@@ -65,11 +62,7 @@ def test_rewards_may_be_replaced_before_they_are_normalized(recorder, play):
         seen.append(record)
         return record.action[..., 0] ** 2
 
-    algo = recorder(
-        task={'rewards': judge},
-        normalize_observ=True,
-        discount=0.0,
-    )
+    algo = recorder(task={'rewards': judge}, normalize_observ=True, discount=0.0)
     for _ in range(2):
         played = play(algo)
         algo.update()
@@ -79,12 +72,8 @@ def test_rewards_may_be_replaced_before_they_are_normalized(recorder, play):
     np.testing.assert_array_equal(seen[1].reward, played.reward)
     np.testing.assert_array_equal(seen[1].next_observ, played.next_observ)
     judged = np.stack([record.action[..., 0] ** 2 for record in seen])
-    np.testing.assert_allclose(
-        algo.rollout.reward, judged[1] / judged.std(), rtol=1e-4
-    )
-    np.testing.assert_allclose(
-        algo.rollout.returns, algo.rollout.reward, atol=1e-5
-    )
+    np.testing.assert_allclose(algo.rollout.reward, judged[1] / judged.std(), rtol=1e-4)
+    np.testing.assert_allclose(algo.rollout.returns, algo.rollout.reward, atol=1e-5)
 
 
 class ReadingCritic(tf.Module):
@@ -163,9 +152,7 @@ def test_learning_sees_the_probabilities_of_acting(recorder, play, network):
         played = play(algo, measured=True)
         algo.update()
         rollout = algo.rollout
-        actions = algo.policy.unroll(
-            rollout.inputs, rollout.begins, rollout.state
-        )
+        actions = algo.policy.unroll(rollout.inputs, rollout.begins, rollout.state)
         log_prob = actions.log_prob(rollout.action)
         np.testing.assert_allclose(log_prob, played.log_prob, atol=1e-6)
 
@@ -179,8 +166,7 @@ def test_values_go_on_from_one_rollout_to_the_next(recorder, play, network):
         algo.update()
         values.append(algo.rollout.value)
     observ, begins = [
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ('observ', 'begins')
+        np.concatenate([getattr(part, name) for part in parts]) for name in ('observ', 'begins')
     ]
     value, _ = sequences.unroll(
         algo.critic.network,
@@ -237,17 +223,13 @@ def test_log_of_an_update(recorder, play):
     play(algo)
     metrics = algo.update()
     advantage = algo.rollout.advantage.numpy()
-    np.testing.assert_allclose(
-        metrics['advantage_std'], advantage.std(), rtol=1e-5
-    )
+    np.testing.assert_allclose(metrics['advantage_std'], advantage.std(), rtol=1e-5)
     assert metrics['learning_rate'] == 0.25
 
 
 def test_linear_schedule_falls_to_zero(recorder, play):
     # Two rollouts of 24 steps.
-    algo = recorder(
-        learning_rate=1.0, learning_rate_schedule='linear', steps=48
-    )
+    algo = recorder(learning_rate=1.0, learning_rate_schedule='linear', steps=48)
     rates = []
     for _ in range(4):
         play(algo)
@@ -257,9 +239,7 @@ def test_linear_schedule_falls_to_zero(recorder, play):
 
 @pytest.mark.parametrize('network', KINDS)
 @pytest.mark.parametrize('limit', [4096, 13])
-def test_summary_is_of_the_last_rollout(
-    recorder, play, network, limit, monkeypatch
-):
+def test_summary_is_of_the_last_rollout(recorder, play, network, limit, monkeypatch):
     monkeypatch.setattr(on_policy, 'SUMMARY_STEPS', limit)
     algo = recorder(network=network, normalize_reward=False)
     for _ in range(2):
@@ -274,9 +254,7 @@ def test_summary_is_of_the_last_rollout(
     assert summary['entropy'].shape == (6, agents)
     assert summary['mode'].shape == (6, agents, 2)
     np.testing.assert_array_equal(summary['returns'], algo.rollout.returns)
-    count = sum(
-        keras.ops.size(w) for w in algo.critic.network.trainable_variables
-    )
+    count = sum(keras.ops.size(w) for w in algo.critic.network.trainable_variables)
     assert len(summary['weights/value']) == count
     assert len(summary['gradients/value']) == count
 
@@ -291,8 +269,6 @@ def test_sizes_that_do_not_divide_are_named(define):
 
 
 def test_recurrent_networks_need_whole_sequences(define):
-    with pytest.raises(
-        errors.ConfigError, match=r'batch_size=8.*update_every=6'
-    ):
+    with pytest.raises(errors.ConfigError, match=r'batch_size=8.*update_every=6'):
         define(network='recurrent', batch_size=8)
     define(network='recurrent', batch_size=6)

@@ -32,9 +32,7 @@ each_pair = pytest.mark.parametrize(
 
 
 @each_pair
-def test_ratio_is_one_before_the_first_gradient_step(
-    define, play, network, surrogate
-):
+def test_ratio_is_one_before_the_first_gradient_step(define, play, network, surrogate):
     # One minibatch, once: all numbers are those before the step.
     algo = define(
         network=network,
@@ -47,9 +45,7 @@ def test_ratio_is_one_before_the_first_gradient_step(
         play(algo)
         metrics = algo.update()
         advantage = tf.reduce_mean(algo._log['advantage'])
-        np.testing.assert_allclose(
-            metrics['policy_loss'], -advantage, atol=1e-6
-        )
+        np.testing.assert_allclose(metrics['policy_loss'], -advantage, atol=1e-6)
         assert metrics['clip_fraction'] == 0
         assert metrics['kl'] > 0
 
@@ -61,9 +57,7 @@ class Expectant(PPO):
         # With a ratio of 1 that of −E[Â ln π(a|s)].
         weights = [w.value for w in self.policy.network.trainable_variables]
         with tf.GradientTape() as tape:
-            policy = self.policy.unroll(
-                rollout.inputs, rollout.begins, rollout.state
-            )
+            policy = self.policy.unroll(rollout.inputs, rollout.begins, rollout.state)
             log_prob = policy.log_prob(rollout.action)
             loss = -tf.reduce_mean(rollout.advantage * log_prob)
         self.expected = vectors.concat(tape.gradient(loss, weights))
@@ -90,9 +84,7 @@ def test_first_gradient_is_that_of_the_policy(define, play, network, surrogate):
         np.testing.assert_allclose(change, 0.1 * algo.expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    'network', ['feed_forward', pytest.param('recurrent', marks=SLOW)]
-)
+@pytest.mark.parametrize('network', ['feed_forward', pytest.param('recurrent', marks=SLOW)])
 def test_without_learning_the_divergence_is_exactly_zero(define, play, network):
     algo = define(network=network, learning_rate=0.0)
     for _ in range(2):
@@ -110,9 +102,7 @@ def test_without_learning_the_divergence_is_exactly_zero(define, play, network):
         pytest.param('recurrent', 'penalty', marks=SLOW),
     ],
 )
-def test_rewarded_actions_become_more_probable(
-    define, play, network, surrogate
-):
+def test_rewarded_actions_become_more_probable(define, play, network, surrogate):
     algo = define(
         network=network,
         surrogate=surrogate,
@@ -188,9 +178,7 @@ def test_entropy_bonus_keeps_the_policy_random(define, play):
 def test_advantages_are_normalized_where_asked_for(define, play):
     losses = {}
     for normalize in (False, True):
-        algo = define(
-            normalize_advantage=normalize, batch_size=24, update_epochs=1
-        )
+        algo = define(normalize_advantage=normalize, batch_size=24, update_epochs=1)
         play(algo, lambda now, action: np.full(4, 3.0))
         losses[normalize] = abs(float(algo.update()['policy_loss']))
     assert losses[True] < 1e-5 < losses[False]
@@ -227,9 +215,7 @@ def useless(monkeypatch):
     return spoil
 
 
-def test_useless_gradients_end_the_run_with_the_name_of_a_weight(
-    define, play, useless
-):
+def test_useless_gradients_end_the_run_with_the_name_of_a_weight(define, play, useless):
     algo = define(update_epochs=10)
     useless(algo)
     play(algo)
@@ -286,10 +272,7 @@ def poisonous(observ_space, action_space, config):
 
 def test_useless_gradients_end_a_training(settings):
     config = settings(
-        env=mock_environment.MockEnvironment,
-        network=poisonous,
-        update_epochs=10,
-        eval_episodes=1,
+        env=mock_environment.MockEnvironment, network=poisonous, update_epochs=10, eval_episodes=1
     )
     with pytest.raises(errors.UserError, match='factor'):
         next(agents.train(config, env_processes=False))
@@ -312,10 +295,7 @@ def masked(observ_space, action_space, config):
 @each_surrogate
 def test_policy_that_excludes_an_action_learns(define, play, surrogate):
     algo = define(
-        network=masked,
-        actions=gym.spaces.Discrete(3),
-        surrogate=surrogate,
-        entropy_bonus=0.1,
+        network=masked, actions=gym.spaces.Discrete(3), surrogate=surrogate, entropy_bonus=0.1
     )
     before = [w.numpy() for w in algo.policy.network.trainable_variables]
     for _ in range(2):
@@ -323,7 +303,5 @@ def test_policy_that_excludes_an_action_learns(define, play, surrogate):
         metrics = algo.update()
         assert metrics['skipped'] == 0
         assert all(np.isfinite(number) for number in metrics.values())
-    for old, new in zip(
-        before, algo.policy.network.trainable_variables, strict=True
-    ):
+    for old, new in zip(before, algo.policy.network.trainable_variables, strict=True):
         assert (old != new.numpy()).any()

@@ -34,9 +34,7 @@ class Threads(Communicator):
         return every
 
     def mean(self, nest):
-        return nested.map(
-            lambda *parts: tf.add_n(parts) / RANKS, *self.gather(nest)
-        )
+        return nested.map(lambda *parts: tf.add_n(parts) / RANKS, *self.gather(nest))
 
     def any(self, flag):
         return tf.reduce_any(self.gather(flag))
@@ -84,20 +82,14 @@ def learn_together(define):
 
     def run(algorithm, rollouts, **changes):
         box, barrier = [None] * RANKS, threading.Barrier(RANKS, timeout=60)
-        algos = [
-            make(algorithm, Threads(rank, box, barrier), changes)
-            for rank in range(RANKS)
-        ]
+        algos = [make(algorithm, Threads(rank, box, barrier), changes) for rank in range(RANKS)]
         results = [None] * RANKS
 
         def learn_as(rank):
             mine = slice(rank * AGENTS, (rank + 1) * AGENTS)
             results[rank] = learn(algos[rank], rollouts, mine)
 
-        threads = [
-            threading.Thread(target=learn_as, args=[rank])
-            for rank in range(RANKS)
-        ]
+        threads = [threading.Thread(target=learn_as, args=[rank]) for rank in range(RANKS)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -114,11 +106,7 @@ def learn_together(define):
         ('reinforce', {}),
         ('ppo', {'kl_stop': 1e-4, 'update_epochs': 4}),
         # Near its target, so that the cutoff has a part in the gradient.
-        pytest.param(
-            'ppo',
-            {'surrogate': 'penalty', 'kl_target': 1e-4},
-            marks=pytest.mark.slow,
-        ),
+        pytest.param('ppo', {'surrogate': 'penalty', 'kl_target': 1e-4}, marks=pytest.mark.slow),
         # All rows, as each rank leaves out others than one alone; and not so
         # many steps that rounding is all that is left to find.
         ('trpo', {'fisher_every': 1, 'conjugate_steps': 5}),
@@ -126,9 +114,7 @@ def learn_together(define):
     ],
     ids=['reinforce', 'clip', 'penalty', 'trpo', 'acktr'],
 )
-def test_two_ranks_learn_what_one_does(
-    learn_together, monkeypatch, algorithm, changes
-):
+def test_two_ranks_learn_what_one_does(learn_together, monkeypatch, algorithm, changes):
     # Ranks draw actions of their own, which the curvature of ACKTR is of.
     monkeypatch.setattr(Gaussian, 'sample', sample_alike)
     rng = np.random.default_rng(0)
@@ -156,8 +142,7 @@ def test_all_stop_where_one_cannot_learn(learn_together):
 
 
 @pytest.mark.parametrize(
-    'distribute',
-    ['average', pytest.param('average_epochs', marks=pytest.mark.slow)],
+    'distribute', ['average', pytest.param('average_epochs', marks=pytest.mark.slow)]
 )
 def test_useless_gradient_on_one_rank_moves_none(learn_together, distribute):
     rollout = play(np.random.default_rng(0))
@@ -175,12 +160,8 @@ def test_useless_gradient_on_one_rank_moves_none(learn_together, distribute):
 
 
 def test_ranks_begin_alike_and_act_differently(define):
-    first, second = [
-        define(task={'ranks': Threads(rank, None, None)}) for rank in (0, 1)
-    ]
-    for mine, others in zip(
-        first.policy.network.weights, second.policy.network.weights
-    ):
+    first, second = [define(task={'ranks': Threads(rank, None, None)}) for rank in (0, 1)]
+    for mine, others in zip(first.policy.network.weights, second.policy.network.weights):
         np.testing.assert_array_equal(mine, others)
     observ = tf.zeros((4, 3))
     actions = [algo.perform(observ).numpy() for algo in (first, second)]

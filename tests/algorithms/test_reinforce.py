@@ -10,8 +10,7 @@ from agents.tools.graph.backend import keras, tf
 
 each_kind = pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
 recurrent_is_slow = pytest.mark.parametrize(
-    'network',
-    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
+    'network', ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)]
 )
 
 
@@ -36,9 +35,7 @@ def test_gradients_of_parts_average_to_that_of_the_whole():
     # Episodes of 2, 5 and 9 steps, and a real network.
     lengths = np.array([2, 5, 9])
     rng = np.random.default_rng(0)
-    network = keras.Sequential(
-        [keras.layers.Dense(8, 'tanh'), keras.layers.Dense(3)]
-    )
+    network = keras.Sequential([keras.layers.Dense(8, 'tanh'), keras.layers.Dense(3)])
     observ = tf.constant(rng.normal(size=(16, 4)), tf.float32)
     action = tf.constant(rng.integers(0, 3, 16), tf.int32)
     advantage = tf.constant(rng.normal(size=16), tf.float32)
@@ -66,9 +63,7 @@ class Expectant(REINFORCE):
         advantage = returns.normalized(rollout.advantage)
         weights = [w.value for w in self.policy.network.trainable_variables]
         with tf.GradientTape() as tape:
-            policy = self.policy.unroll(
-                rollout.inputs, rollout.begins, rollout.state
-            )
+            policy = self.policy.unroll(rollout.inputs, rollout.begins, rollout.state)
             loss = score_loss(policy.log_prob(rollout.action), advantage)
             loss -= 0.5 * tf.reduce_mean(policy.entropy())
         self.expected = loss, vectors.concat(tape.gradient(loss, weights))
@@ -79,11 +74,7 @@ class Expectant(REINFORCE):
 @pytest.mark.usefixtures('eagerly')
 def test_one_step_along_the_gradient_of_the_rollout(define, play, network):
     algo = define(
-        'reinforce',
-        kind=Expectant,
-        network=network,
-        gradient_clip=None,
-        entropy_bonus=0.5,
+        'reinforce', kind=Expectant, network=network, gradient_clip=None, entropy_bonus=0.5
     )
     for _ in range(2):
         play(algo)

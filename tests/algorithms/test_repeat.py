@@ -26,10 +26,7 @@ def weights(seed=0, updates=3, **workers):
     )
     batches = [
         simulation_graph.define_batch_env(
-            env_setup.constructor(config),
-            count,
-            seed=(config.seed, purpose),
-            **workers,
+            env_setup.constructor(config), count, seed=(config.seed, purpose), **workers
         )
         for purpose, count in ((0, config.num_agents), (1, 1))
     ]
@@ -63,9 +60,7 @@ def test_another_seed_gives_other_weights():
             assert (one[name] != other[name]).any(), name
 
 
-@pytest.mark.parametrize(
-    'within', [True, pytest.param(False, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize('within', [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_compiled_it_repeats_to_the_bit(monkeypatch, within):
     """With workers and without."""
     if not within:
@@ -96,9 +91,7 @@ def learnt(algo, update):
             done = rng.random(agents) < 0.25
             never = np.zeros_like(done)
             step = Transition(reward[:, 0], done, never, after, never)
-            algo.experience(
-                *tf.nest.map_structure(tf.constant, (observ, action, step))
-            )
+            algo.experience(*tf.nest.map_structure(tf.constant, (observ, action, step)))
         update()
     networks = algo.policy.network, algo.critic.network
     return [w.numpy() for n in networks for w in n.trainable_variables]

@@ -10,10 +10,7 @@ from agents.tools import errors
 
 def require(size, num_agents=4, update_every=50, recurrent=False, **settings):
     config = configs.ppo(
-        num_agents=num_agents,
-        update_every=update_every,
-        batch_size=size,
-        **settings,
+        num_agents=num_agents, update_every=update_every, batch_size=size, **settings
     )
     sizes.require_minibatches(config, recurrent)
 
@@ -107,19 +104,11 @@ def test_sizes_of_other_algorithms_are_divided_as_well():
     [
         (3, {}, 'num_agents=8 cannot be divided among 3 ranks. Choose 6 or 9.'),
         (16, {}, 'num_agents=8 cannot be divided among 16 ranks. Choose 16.'),
-        (
-            8,
-            {},
-            'eval_episodes=12 cannot be divided among 8 ranks. Choose 8 or',
-        ),
+        (8, {}, 'eval_episodes=12 cannot be divided among 8 ranks. Choose 8 or'),
         # Divisors of 400 that are even: 20 and 40 are next to 25.
         (2, {'batch_size': 25}, 'batch_size=25 .* Choose 20 or 40.'),
         # Whole sequences of 50 steps of each rank.
-        (
-            2,
-            {'batch_size': 50, 'network': 'recurrent'},
-            'batch_size=50 .* Choose 100.',
-        ),
+        (2, {'batch_size': 50, 'network': 'recurrent'}, 'batch_size=50 .* Choose 100.'),
     ],
 )
 def test_what_cannot_be_divided_is_refused(ranks, settings, message):

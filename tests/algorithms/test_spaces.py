@@ -10,8 +10,7 @@ from agents.scripts import configs
 OBSERVS = {
     'Box': gym.spaces.Box(-1, 1, (), np.float32),
     'Dict': gym.spaces.Dict(
-        b=gym.spaces.Box(-1, 1, (2,), np.float32),
-        a=gym.spaces.Discrete(3, start=1),
+        b=gym.spaces.Box(-1, 1, (2,), np.float32), a=gym.spaces.Discrete(3, start=1)
     ),
     'Tuple': gym.spaces.Tuple(
         [gym.spaces.Box(-1, 1, (2, 2), np.float32), gym.spaces.MultiBinary(2)]
@@ -61,9 +60,7 @@ class Random(gym.Env):
         return self.observation_space.sample(), reward, over, False, {}
 
 
-def run(
-    observs, actions, network='feed_forward', define=configs.ppo, **settings
-):
+def run(observs, actions, network='feed_forward', define=configs.ppo, **settings):
     """Train for two updates and evaluate; returns the scores."""
     config = define(
         env=Random,
@@ -103,12 +100,7 @@ def test_ppo(observs, actions, network):
 @pytest.mark.slow
 def test_reinforce():
     scores = run(
-        'Box',
-        'MultiBinary',
-        'recurrent',
-        configs.reinforce,
-        value_batch_size=8,
-        value_epochs=2,
+        'Box', 'MultiBinary', 'recurrent', configs.reinforce, value_batch_size=8, value_epochs=2
     )
     assert np.isfinite(scores).all()
 
@@ -122,8 +114,7 @@ EACH = [
 
 @pytest.mark.parametrize(('observs', 'actions'), EACH)
 @pytest.mark.parametrize(
-    'kind',
-    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
+    'kind', ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)]
 )
 @pytest.mark.usefixtures('eagerly')
 def test_each_without_compiling(observs, actions, kind):

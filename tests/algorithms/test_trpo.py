@@ -9,8 +9,7 @@ from agents.parts import distributions, flat, gradients
 from agents.tools.graph.backend import compiled, keras, tf
 
 recurrent_is_slow = pytest.mark.parametrize(
-    'network',
-    ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)],
+    'network', ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)]
 )
 
 
@@ -22,9 +21,7 @@ def define_fisher(head, size):
     the Fisher matrix of the distribution by its own parameters.
     """
     rng = np.random.default_rng(0)
-    network = keras.Sequential(
-        [keras.layers.Dense(4, 'tanh'), keras.layers.Dense(size)]
-    )
+    network = keras.Sequential([keras.layers.Dense(4, 'tanh'), keras.layers.Dense(size)])
     observ = tf.constant(rng.normal(size=(12, 3)), tf.float32)
     network(observ)
     weights = [weight.value for weight in network.trainable_variables]
@@ -33,9 +30,7 @@ def define_fisher(head, size):
     with tf.GradientTape() as tape:
         output = network(observ)
     jacobian = tape.jacobian(output, weights)
-    jacobian = np.concatenate(
-        [np.reshape(part, [12, size, -1]) for part in jacobian], -1
-    )
+    jacobian = np.concatenate([np.reshape(part, [12, size, -1]) for part in jacobian], -1)
     own = np.stack([fisher_of_output(head, row) for row in output.numpy()])
     exact = np.einsum('rop,roq,rqs->ps', jacobian, own, jacobian) / 12
 
@@ -60,9 +55,7 @@ def fisher_of_output(head, output):
 
 
 @pytest.mark.parametrize('part_rows', [None, 4, 1])
-@pytest.mark.parametrize(
-    'head, size', [(gaussian, 4), (distributions.Categorical, 3)]
-)
+@pytest.mark.parametrize('head, size', [(gaussian, 4), (distributions.Categorical, 3)])
 def test_fisher_product_against_the_matrix(head, size, part_rows):
     weights, rows, describe, exact = define_fisher(head, size)
     rng = np.random.default_rng(1)
@@ -70,9 +63,7 @@ def test_fisher_product_against_the_matrix(head, size, part_rows):
 
     @wrap
     def product(vector):
-        return gradients.fisher_product(
-            describe, weights, vector, rows, part_rows
-        )
+        return gradients.fisher_product(describe, weights, vector, rows, part_rows)
 
     for _ in range(3):
         vector = rng.normal(size=weights.size).astype(np.float32)
@@ -145,9 +136,7 @@ def test_step_is_the_natural_gradient(define, play):
         rows, weights = learner._define_rows(rollout), learner._weights
         found['slope'], _ = gradients.of_rows(learner._loss, weights, rows)
         found['columns'] = [
-            gradients.fisher_product(
-                learner._describe, weights, tf.constant(unit), rows
-            )
+            gradients.fisher_product(learner._describe, weights, tf.constant(unit), rows)
             for unit in np.eye(weights.size, dtype=np.float32)
         ]
         return update(rollout, *args)
@@ -159,9 +148,7 @@ def test_step_is_the_natural_gradient(define, play):
     matrix += 0.05 * np.eye(len(matrix))
     direction = np.linalg.solve(matrix, found['slope'])
     length = np.sqrt(2 * 1e-4 / (direction @ matrix @ direction))
-    np.testing.assert_allclose(
-        weights_of(algo) - before, -length * direction, rtol=1e-2, atol=2e-5
-    )
+    np.testing.assert_allclose(weights_of(algo) - before, -length * direction, rtol=1e-2, atol=2e-5)
 
 
 @recurrent_is_slow

@@ -20,11 +20,7 @@ from agents.tools.vector.mock_vector import MockVector
 from agents.tools.vector.vector_slice import VectorSlice
 from agents.training import networks
 
-SAME, NEXT, DISABLED = (
-    AutoresetMode.SAME_STEP,
-    AutoresetMode.NEXT_STEP,
-    AutoresetMode.DISABLED,
-)
+SAME, NEXT, DISABLED = (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED)
 MODES = {'same': SAME, 'disabled': DISABLED, 'next': NEXT}
 each_mode = pytest.mark.parametrize('mode', MODES.values(), ids=MODES)
 
@@ -64,10 +60,7 @@ class ReadingCritic(tf.Module):
 
     def advance(self, visible, begins, next_visible):
         weights = tf.constant([10.0, 1.0])
-        return tuple(
-            tf.linalg.matvec(observ, weights)
-            for observ in (visible, next_visible)
-        )
+        return tuple(tf.linalg.matvec(observ, weights) for observ in (visible, next_visible))
 
     def update(self, rollout, key, learning_rate_scale):
         return {}

@@ -13,9 +13,7 @@ LEFT, STAY, RIGHT = range(3)
 
 
 def state(row, column, *paddle):
-    return State(
-        tf.constant([row]), tf.constant([column]), tf.constant([paddle])
-    )
+    return State(tf.constant([row]), tf.constant([column]), tf.constant([paddle]))
 
 
 def test_a_catch():
@@ -33,14 +31,10 @@ def test_a_catch():
 
 
 def test_a_miss():
-    rewards, ends, boards = play(
-        Catch(), state(0, 2, 5), [STAY, LEFT] * 4 + [2]
-    )
+    rewards, ends, boards = play(Catch(), state(0, 2, 5), [STAY, LEFT] * 4 + [2])
     # Four steps to the left and one to the right: in column 2, one too late.
     assert rewards == [0] * 8 + [1]
-    rewards, ends, boards = play(
-        Catch(), state(0, 2, 5), [STAY, LEFT] * 4 + [1]
-    )
+    rewards, ends, boards = play(Catch(), state(0, 2, 5), [STAY, LEFT] * 4 + [1])
     assert rewards == [0] * 8 + [-1]
     assert ends == [False] * 8 + [True]
     assert lit(boards[-1]) == [(9, 1), (9, 2)]
@@ -104,9 +98,7 @@ def play(env, current, actions):
     """Rewards and ends of an episode, and all observations of it."""
     rewards, ends, boards = [], [], [env.observe(current)[0].numpy()]
     for action in actions:
-        current, reward, terminated = env.step(
-            current, tf.constant([action]), KEY
-        )
+        current, reward, terminated = env.step(current, tf.constant([action]), KEY)
         rewards.append(float(reward[0]))
         ends.append(bool(terminated[0]))
         boards.append(env.observe(current)[0].numpy())

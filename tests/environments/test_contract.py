@@ -93,9 +93,7 @@ def test_an_agent_does_not_depend_on_the_others(env, step, action):
 def test_episodes_begin_differently(env):
     state = env.reset(random.key(0, 'reset', 0), 1000)
     other = env.reset(random.key(0, 'reset', 1), 1000)
-    assert any(
-        len(np.unique(leaf, axis=0)) > 1 for leaf in nested.flatten(state)
-    )
+    assert any(len(np.unique(leaf, axis=0)) > 1 for leaf in nested.flatten(state))
     pairs = zip(nested.flatten(state), nested.flatten(other), strict=True)
     assert any((a.numpy() != b.numpy()).any() for a, b in pairs)
 

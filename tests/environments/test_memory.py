@@ -50,10 +50,7 @@ def test_more_symbols():
     # Binomial with mean 2,000 and deviation 40.
     assert len(counts) == 5
     assert np.abs(counts - 2000).max() < 200
-    assert (
-        env.observe(state).numpy().argmax(1).tolist()
-        == state.cue[:].numpy().tolist()
-    )
+    assert env.observe(state).numpy().argmax(1).tolist() == state.cue[:].numpy().tolist()
 
 
 @pytest.mark.parametrize('action', [0, 1])

@@ -25,9 +25,7 @@ def play(batch_env, steps, action=0):
 def test_an_ended_episode_begins_anew_and_its_successor_is_kept():
     batch_env = NativeBatchEnv(CartPole(), AGENTS, max_length=500)
     batch_env.reset()
-    observ, begins, reward, terminated, truncated, following, lost = play(
-        batch_env, 30
-    )
+    observ, begins, reward, terminated, truncated, following, lost = play(batch_env, 30)
     # Pushed to one side, the pole falls within some ten steps.
     assert terminated.any(0).all() and not truncated.any()
     assert np.all(reward == 1) and not lost.any()
@@ -77,6 +75,4 @@ def test_what_happens_follows_from_seed_and_purpose():
 def test_bounded_actions_are_scaled():
     batch_env = NativeBatchEnv(Pendulum(), AGENTS, max_length=200)
     actions = tf.constant([[-2.0], [-1.0], [0.0], [0.5], [3.0]])
-    np.testing.assert_allclose(
-        batch_env.prepare(actions)[:, 0], [-2, -2, 0, 1, 2]
-    )
+    np.testing.assert_allclose(batch_env.prepare(actions)[:, 0], [-2, -2, 0, 1, 2])

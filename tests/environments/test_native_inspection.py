@@ -23,10 +23,7 @@ class Car(NativeEnv):
     def reset(self, key, count):
         if self._fault == 'exit':
             raise SystemExit(3)
-        return {
-            'place': random.uniform(key, (count,)),
-            'speed': tf.zeros(count),
-        }
+        return {'place': random.uniform(key, (count,)), 'speed': tf.zeros(count)}
 
     def step(self, state, action, key):
         speed = state['speed'] + 0.1 * action[:, 0]
@@ -75,17 +72,8 @@ def test_sound_environment():
         ('exit', 'reset raised: SystemExit: 3', True),
         ('infinite', 'an observation has ', True),
         ('random', 'the same seed and actions do not repeat: reward', False),
-        (
-            'reward',
-            'the rewards of step should be float32 [16], not float64 [16]',
-            True,
-        ),
-        (
-            'state',
-            'the state of step speed should be float32 [16], not float32 '
-            '[16, 1]',
-            True,
-        ),
+        ('reward', 'the rewards of step should be float32 [16], not float64 [16]', True),
+        ('state', 'the state of step speed should be float32 [16], not float32 [16, 1]', True),
         ('values', 'step should return 3 values (state, reward, ter', True),
         ('bounds', 'observation is 100.', False),
     ],
@@ -101,9 +89,5 @@ def test_breach_is_told(fault, told, ends):
 def test_observations_that_are_not_those_of_the_space():
     _, breaches = inspect(Flat)
     assert breaches == [
-        (
-            'the observations of observe should be float32 [16, 3], not '
-            'float32 [16, 2]',
-            True,
-        )
+        ('the observations of observe should be float32 [16, 3], not float32 [16, 2]', True)
     ]

@@ -55,9 +55,7 @@ CASES = {
         lambda observ: observ @ [0.1, 0.5, 3.0, 1.0] > 0,
         resync=25,
     ),
-    'Pendulum-v1': Case(
-        [-np.pi, -1], [np.pi, 1], [10, 8], swing_up_or_hold, resync=10
-    ),
+    'Pendulum-v1': Case([-np.pi, -1], [np.pi, 1], [10, 8], swing_up_or_hold, resync=10),
     'Acrobot-v1': Case(
         [-0.1] * 4,
         [0.1] * 4,
@@ -66,18 +64,10 @@ CASES = {
         resync=5,
     ),
     'MountainCar-v0': Case(
-        [-0.6, 0],
-        [-0.4, 0],
-        [1.2, 0.07],
-        lambda observ: 2 * (observ[:, 1] >= 0),
-        resync=None,
+        [-0.6, 0], [-0.4, 0], [1.2, 0.07], lambda observ: 2 * (observ[:, 1] >= 0), resync=None
     ),
     'MountainCarContinuous-v0': Case(
-        [-0.6, 0],
-        [-0.4, 0],
-        [1.2, 0.07],
-        lambda observ: np.sign(observ[:, 1:]),
-        resync=250,
+        [-0.6, 0], [-0.4, 0], [1.2, 0.07], lambda observ: np.sign(observ[:, 1:]), resync=250
     ),
 }
 
@@ -136,8 +126,7 @@ def largest_difference_of_shares(one, two):
     """
     points = np.sort(np.concatenate([one, two])).astype(np.float32)
     shares = [
-        np.searchsorted(np.sort(np.float32(draws)), points, 'right')
-        / len(draws)
+        np.searchsorted(np.sort(np.float32(draws)), points, 'right') / len(draws)
         for draws in (one, two)
     ]
     return np.abs(shares[0] - shares[1]).max()
@@ -169,9 +158,7 @@ def test_steps_from_anywhere(env, twin, case):
     pairs = zip([env.observe(state), *native], zip(*replies), strict=True)
     for mine, theirs in pairs:
         # Relative as well, as the links are fast.
-        np.testing.assert_allclose(
-            mine[~differ], np.array(theirs)[~differ], TOLERANCE, TOLERANCE
-        )
+        np.testing.assert_allclose(mine[~differ], np.array(theirs)[~differ], TOLERANCE, TOLERANCE)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +179,7 @@ def test_trajectories(name, env, case):
         differ = native.terminated != other.terminated
         ends += differ.sum()
         for mine, theirs in zip(native, other, strict=True):
-            np.testing.assert_allclose(
-                mine[~differ], theirs[~differ], rtol=0, atol=TOLERANCE
-            )
+            np.testing.assert_allclose(mine[~differ], theirs[~differ], rtol=0, atol=TOLERANCE)
         lengths += alive
     assert ends <= 2
     # Some episodes end early, except those of the pendulum, and some do not.

@@ -15,13 +15,7 @@ import pytest
 
 import agents
 from agents.algorithms.algorithm import Networks
-from agents.exporting import (
-    export_check,
-    formats,
-    litert_model,
-    onnx_model,
-    run_policy,
-)
+from agents.exporting import export_check, formats, litert_model, onnx_model, run_policy
 from agents.parts import distributions, layers, policy
 from agents.policies.load import LoadedPolicy
 from agents.tools import choices, errors, nested
@@ -42,9 +36,7 @@ CAMERA = Spaces.Dict(
         'few bytes': Spaces.Box(0, np.uint8([1, 4, 255]), dtype=np.uint8),
         'gear': Spaces.Discrete(3, start=-1),
         'position': Spaces.Box(1e6, 1e6 + 10, (2,), np.float64),
-        'pair': Spaces.Tuple(
-            (Spaces.MultiBinary(2), Spaces.MultiDiscrete([2, 3]))
-        ),
+        'pair': Spaces.Tuple((Spaces.MultiBinary(2), Spaces.MultiDiscrete([2, 3]))),
     }
 )
 STEERING = Spaces.Box(np.array([-2, 0.1]), np.array([2, 0.7]), dtype=np.float64)
@@ -52,9 +44,7 @@ STEERING = Spaces.Box(np.array([-2, 0.1]), np.array([2, 0.7]), dtype=np.float64)
 # An observation that an environment tells a mask beside, and one with a mask.
 CHOICES = Spaces.MultiDiscrete([4, 3], start=[1, 0])
 LOCKS = choices.observed_space(Spaces.Discrete(4, start=2), CHOICES)
-MASKED = Spaces.Dict(
-    {'action_mask': Spaces.MultiBinary(3), 'x': Spaces.Box(-1, 1, (2,))}
-)
+MASKED = Spaces.Dict({'action_mask': Spaces.MultiBinary(3), 'x': Spaces.Box(-1, 1, (2,))})
 NUMBERS = Spaces.Box(-np.inf, np.inf, (3,))
 
 
@@ -82,11 +72,7 @@ POLICIES = {
     'camera': (
         CAMERA,
         STEERING,
-        {
-            'activation': 'relu',
-            'convolutions': [[4, 5, 3], [4, 2, 1]],
-            'image_units': 8,
-        },
+        {'activation': 'relu', 'convolutions': [[4, 5, 3], [4, 2, 1]], 'image_units': 8},
     ),
     'masked': (LOCKS, CHOICES, {'network': 'recurrent'}),
     'masked dict': (MASKED, Spaces.Discrete(3, start=-1), {}),
@@ -101,17 +87,12 @@ class Made:
 
     def __init__(self, observ_space, action_space, changes, steps=STEPS):
         config = agents.configs.ppo(
-            policy_layers=[8],
-            recurrent_units=4,
-            init_output_factor=3.0,
-            **changes,
+            policy_layers=[8], recurrent_units=4, init_output_factor=3.0, **changes
         )
         made = networks.define(observ_space, action_space, config)
         self.space = observ_space
         spaces = observ_space, action_space
-        self.policy = policy.define(
-            made.policy, *spaces, config, encoder=made.encoder
-        )
+        self.policy = policy.define(made.policy, *spaces, config, encoder=made.encoder)
         self._adapt(20)
         self.loaded = LoadedPolicy(self.policy, observ_space)
         self.moments = [*export_check.imagine(self.loaded, steps)]
@@ -173,10 +154,7 @@ def act(policy, moments):
 def test_arrays_equal_the_loaded_policy(find, tmp_path, name):
     made = find(name)
     runner = made.run(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        'policy.npz',
-        'run_policy.py',
-    }
+    assert {path.name for path in tmp_path.iterdir()} == {'policy.npz', 'run_policy.py'}
     assert runner.description['environment'] == 'a test'
     made.require_equal(act(runner, made.moments))
 
@@ -188,11 +166,7 @@ def test_programs_equal_the_loaded_policy(find, tmp_path, name, kind):
         pytest.importorskip(package)
     made, path = find(name), tmp_path / 'policy'
     described = made.write(path, kind)
-    functions = {
-        'saved_model': open_saved_model,
-        'onnx': open_onnx,
-        'litert': open_litert,
-    }
+    functions = {'saved_model': open_saved_model, 'onnx': open_onnx, 'litert': open_litert}
     program = formats.Stateful(functions[kind](path, described), described)
     made.require_equal(act(program, made.moments))
 
@@ -230,10 +204,7 @@ def open_litert(path, described):
 
 
 def test_names_of_what_goes_in_and_comes_out(find, tmp_path):
-    found = {
-        name: find(name).write(tmp_path / 'policy.npz')
-        for name in ('camera', 'masked')
-    }
+    found = {name: find(name).write(tmp_path / 'policy.npz') for name in ('camera', 'masked')}
     assert [each['name'] for each in found['camera']['inputs']] == [
         'observ_camera',
         'observ_few_bytes',
@@ -245,12 +216,7 @@ def test_names_of_what_goes_in_and_comes_out(find, tmp_path):
     ]
     assert found['masked']['inputs'] == [
         {'name': 'observ', 'path': [], 'shape': [], 'dtype': 'int32'},
-        {
-            'name': 'mask',
-            'path': ['action_mask'],
-            'shape': [7],
-            'dtype': 'uint8',
-        },
+        {'name': 'mask', 'path': ['action_mask'], 'shape': [7], 'dtype': 'uint8'},
         {'name': 'state', 'shape': [4], 'dtype': 'float32'},
     ]
     assert found['masked']['outputs'] == [
@@ -304,10 +270,7 @@ def test_a_network_for_one_observation_at_a_time(find, tmp_path):
             return tf.reshape(inputs, [inputs.shape[0], 3, 1])[..., 0]
 
     def network(observ_space, action_space, config):
-        made = [
-            keras.Sequential([Rows(), keras.layers.Dense(size)])
-            for size in (4, 1)
-        ]
+        made = [keras.Sequential([Rows(), keras.layers.Dense(size)]) for size in (4, 1)]
         return Networks(*made)
 
     made = Made(NUMBERS, Spaces.Discrete(4), {'network': network}, 10)
@@ -402,9 +365,7 @@ def test_layers_that_arrays_do_not_know_are_named(find, tmp_path):
 
 def test_a_package_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, 'onnxruntime', None)
-    with pytest.raises(
-        errors.ConfigError, match=r'pip install "agents\[onnx\]"'
-    ):
+    with pytest.raises(errors.ConfigError, match=r'pip install "agents\[onnx\]"'):
         onnx_model.require_packages()
 
 
@@ -443,9 +404,7 @@ def test_only_an_earlier_export_is_replaced(find, tmp_path):
         made.write(path, 'saved_model')
     runner = tmp_path / 'run_policy.py'
     runner.write_text('print()')
-    with pytest.raises(
-        errors.ConfigError, match=r'run_policy\.py must be the runner'
-    ):
+    with pytest.raises(errors.ConfigError, match=r'run_policy\.py must be the runner'):
         made.write(tmp_path / 'policy.npz')
     assert runner.read_text() == 'print()'
     runner.unlink()

@@ -22,10 +22,7 @@ def variables(keras_ones=False):
     parts = np.split(start(), [6, 9])
     values = [p.reshape(s) for p, s in zip(parts, SHAPES.values(), strict=True)]
     kind = keras.Variable if keras_ones else tf.Variable
-    return [
-        kind(value, name=name)
-        for name, value in zip(SHAPES, values, strict=True)
-    ]
+    return [kind(value, name=name) for name, value in zip(SHAPES, values, strict=True)]
 
 
 def gradients(count=5):
@@ -79,9 +76,7 @@ def test_steps_are_those_of_adam(keras_ones):
     optimizer = define(model, 0.1, epsilon=1e-5)
     for gradient in gradients():
         step(optimizer, model, gradient)
-    np.testing.assert_allclose(
-        weights_of(optimizer), adam(gradients()), atol=1e-5
-    )
+    np.testing.assert_allclose(weights_of(optimizer), adam(gradients()), atol=1e-5)
 
 
 def test_other_betas():
@@ -102,8 +97,7 @@ def test_steps_are_those_of_keras(max_norm):
         step(mine, model, gradient)
         parts = np.split(gradient, [6, 9])
         shaped = [
-            tf.reshape(part, variable.shape)
-            for part, variable in zip(parts, others, strict=True)
+            tf.reshape(part, variable.shape) for part, variable in zip(parts, others, strict=True)
         ]
         peer.apply_gradients(zip(shaped, others, strict=True))
     for one, other in zip(model, others, strict=True):
@@ -172,9 +166,7 @@ def test_after_a_useless_gradient_it_goes_on_as_if_without():
     for gradient in (gradients()[0], poison, *gradients()[1:]):
         step(optimizer, model, gradient)
     assert optimizer.skipped == 0
-    np.testing.assert_allclose(
-        weights_of(optimizer), adam(gradients()), atol=1e-5
-    )
+    np.testing.assert_allclose(weights_of(optimizer), adam(gradients()), atol=1e-5)
 
 
 def test_compiled_is_like_eager():
@@ -185,9 +177,7 @@ def test_compiled_is_like_eager():
     for gradient in (*gradients(), poison):
         compiled_step(tf.constant(gradient))
     assert optimizer.skipped == 1
-    np.testing.assert_allclose(
-        weights_of(optimizer), adam(gradients()), atol=1e-5
-    )
+    np.testing.assert_allclose(weights_of(optimizer), adam(gradients()), atol=1e-5)
 
 
 def test_too_many_useless_gradients_are_told_of():

@@ -23,9 +23,7 @@ def test_two_steps_computed_by_hand(wrap):
     # arrives at (1, ⅓).
     def solve(steps):
         weigh = tf.constant([1.0, 3.0])
-        function = wrap(
-            lambda b: conjugate.solve(lambda x: weigh * x, b, steps)
-        )
+        function = wrap(lambda b: conjugate.solve(lambda x: weigh * x, b, steps))
         return function(tf.ones(2))
 
     np.testing.assert_allclose(solve(1), [0.5, 0.5], rtol=1e-6)
@@ -38,9 +36,9 @@ def test_two_steps_computed_by_hand(wrap):
 def test_as_a_direct_solution(wrap, condition):
     matrix = random_matrix(30, condition)
     vector = np.random.default_rng(1).normal(size=30).astype(np.float32)
-    found = wrap(
-        lambda b: conjugate.solve(lambda x: tf.linalg.matvec(matrix, x), b, 40)
-    )(tf.constant(vector))
+    found = wrap(lambda b: conjugate.solve(lambda x: tf.linalg.matvec(matrix, x), b, 40))(
+        tf.constant(vector)
+    )
     expected = np.linalg.solve(matrix.astype(np.float64), vector)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 

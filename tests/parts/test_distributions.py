@@ -50,9 +50,7 @@ def bernoulli(seed=0):
 
 def product(seed=0):
     logits = numbers(2, 2, seed=seed), numbers(2, 3, seed=seed)
-    return distributions.Product(
-        tuple(distributions.Categorical(x) for x in logits)
-    )
+    return distributions.Product(tuple(distributions.Categorical(x) for x in logits))
 
 
 def gaussian(seed=0):
@@ -144,9 +142,7 @@ def test_gaussian_by_formula():
     value = numbers(2, 3, seed=5).numpy()
     density = np.exp(-((value - mean) ** 2) / (2 * std**2))
     density /= std * math.sqrt(2 * math.pi)
-    np.testing.assert_allclose(
-        distribution.log_prob(value), np.log(density).sum(-1), rtol=1e-4
-    )
+    np.testing.assert_allclose(distribution.log_prob(value), np.log(density).sum(-1), rtol=1e-4)
     squares = std**2 + (mean - others_mean) ** 2
     kl = np.log(others_std / std) + squares / (2 * others_std**2) - 0.5
     np.testing.assert_allclose(distribution.kl(other), kl.sum(-1), rtol=1e-4)
@@ -154,9 +150,7 @@ def test_gaussian_by_formula():
 
 def test_gaussian_computed_by_hand():
     # ln (1 / √2π) − ½ · 2² for the distance of one deviation of ½ twice.
-    distribution = distributions.Gaussian(
-        tf.constant([[1.0]]), tf.math.log([[0.5]])
-    )
+    distribution = distributions.Gaussian(tf.constant([[1.0]]), tf.math.log([[0.5]]))
     expected = -0.5 * math.log(2 * math.pi) - math.log(0.5) - 2
     result = distribution.log_prob(tf.constant([[2.0]]))
     np.testing.assert_allclose(result, [expected], rtol=1e-6)
@@ -400,12 +394,8 @@ def test_impossible_actions_count_for_nothing(define, wrap, definition):
     expected = definition(define, value, logits, others)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
     expected = (
-        numerical_gradient(
-            lambda x: definition(define, value, x, others), logits
-        ),
-        numerical_gradient(
-            lambda x: definition(define, value, logits, x), others
-        ),
+        numerical_gradient(lambda x: definition(define, value, x, others), logits),
+        numerical_gradient(lambda x: definition(define, value, logits, x), others),
     )
     for gradient, numerical in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(gradient, numerical, atol=1e-5)
@@ -438,11 +428,5 @@ def test_actions_that_the_other_excludes_are_infinitely_far(wrap):
 def test_nothing_possible_is_not_a_number(wrap):
     nothing = distributions.Categorical(tf.fill((2, 3), -INF))
     everything = distributions.Categorical(tf.zeros((2, 3)))
-    results = wrap(
-        lambda: (
-            nothing.log_prob([0, 1]),
-            nothing.entropy(),
-            nothing.kl(everything),
-        )
-    )()
+    results = wrap(lambda: (nothing.log_prob([0, 1]), nothing.entropy(), nothing.kl(everything)))()
     assert np.isnan(results).all()

@@ -43,10 +43,7 @@ def rollouts(repeats, count=4, chance=0.4):
 
 def append(recorder, step, stack, begins, lost=False):
     recorder.append(
-        tf.constant(step),
-        tf.constant(stack),
-        tf.constant(begins),
-        tf.fill([AGENTS], lost),
+        tf.constant(step), tf.constant(stack), tf.constant(begins), tf.fill([AGENTS], lost)
     )
 
 
@@ -119,9 +116,7 @@ class Flicker(gym.Env):
 
 
 def stacked(padding='reset', reverse=False):
-    made = gym.wrappers.FrameStackObservation(
-        Flicker(), STACK, padding_type=padding
-    )
+    made = gym.wrappers.FrameStackObservation(Flicker(), STACK, padding_type=padding)
     if not reverse:
         return made
     return gym.wrappers.TransformObservation(
@@ -166,9 +161,7 @@ def test_learning_is_the_same_to_the_last_bit(tmp_path, env):
         directory = tmp_path / str(once)
         for _ in agents.train(settings, directory, env_processes=False):
             pass
-        found.append(
-            simulation_graph.name_policy(agents.load(directory)._policy)
-        )
+        found.append(simulation_graph.name_policy(agents.load(directory)._policy))
     assert found[0].keys() == found[1].keys()
     for name, one in found[0].items():
         np.testing.assert_array_equal(one, found[1][name])
@@ -193,9 +186,7 @@ def sized_vector(num_envs, size):
 
 
 @pytest.mark.usefixtures('eagerly')
-@pytest.mark.parametrize(
-    'env', [sized, pytest.param(sized_vector, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize('env', [sized, pytest.param(sized_vector, marks=pytest.mark.slow)])
 def test_stack_size_that_is_none_is_something_else(env):
     settings = config(env, env_kwargs={'size': None})
     for _ in agents.train(settings.copy(max_length=99), env_processes=False):

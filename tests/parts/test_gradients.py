@@ -8,9 +8,7 @@ from agents.parts.flat import Weights
 from agents.tools.graph.backend import compiled, keras, tf
 from agents.tools.graph.communicator import Communicator
 
-EACH_WAY = pytest.mark.parametrize(
-    'how', [lambda f: f, compiled], ids=['eager', 'xla']
-)
+EACH_WAY = pytest.mark.parametrize('how', [lambda f: f, compiled], ids=['eager', 'xla'])
 ROWS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 START = np.float32([1, -2, 0.5])
 
@@ -36,12 +34,9 @@ def cubes(variables):
 
 @EACH_WAY
 @pytest.mark.parametrize(
-    ('part_rows', 'size'),
-    [(None, 12), (12, 12), (100, 12), (6, 6), (5, 4), (1, 1)],
+    ('part_rows', 'size'), [(None, 12), (12, 12), (100, 12), (6, 6), (5, 4), (1, 1)]
 )
-def test_parts_have_the_gradient_and_statistics_of_the_whole(
-    how, part_rows, size
-):
+def test_parts_have_the_gradient_and_statistics_of_the_whole(how, part_rows, size):
     variables = model()
     weights = Weights(variables)
 
@@ -49,13 +44,9 @@ def test_parts_have_the_gradient_and_statistics_of_the_whole(
         return gradients.of_rows(cubes(variables), weights, rows, part_rows)
 
     gradient, means = how(compute)(tf.constant(ROWS))
-    np.testing.assert_allclose(
-        gradient, 3 * START**2 * ROWS.mean(0), rtol=1e-4, atol=1e-6
-    )
+    np.testing.assert_allclose(gradient, 3 * START**2 * ROWS.mean(0), rtol=1e-4, atol=1e-6)
     assert means['size'] == size  # The largest divisor there is.
-    np.testing.assert_allclose(
-        means['loss'], ROWS.mean(0) @ START**3, rtol=1e-4
-    )
+    np.testing.assert_allclose(means['loss'], ROWS.mean(0) @ START**3, rtol=1e-4)
     np.testing.assert_allclose(
         means['statistics'][0], ROWS.T @ ROWS / len(ROWS), rtol=1e-4, atol=1e-6
     )
@@ -75,9 +66,7 @@ def test_gradients_of_gradients_in_parts(how, part_rows):
             product = tf.reduce_sum(weights.gradient(inner, loss) * vector)
         return weights.gradient(outer, product)
 
-    result = how(
-        lambda rows: gradients.mean_of_parts(multiply, rows, part_rows)
-    )(tf.constant(ROWS))
+    result = how(lambda rows: gradients.mean_of_parts(multiply, rows, part_rows))(tf.constant(ROWS))
     expected = 6 * START * ROWS.mean(0) * vector
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)
 
@@ -96,9 +85,7 @@ def test_all_that_comes_along_is_averaged_over_ranks():
     arguments = cubes(variables), Weights(variables), tf.constant(ROWS), 4
     alone = gradients.of_rows(*arguments)
     both = gradients.of_rows(*arguments, Doubling())
-    for one, other in zip(
-        tf.nest.flatten(alone), tf.nest.flatten(both), strict=True
-    ):
+    for one, other in zip(tf.nest.flatten(alone), tf.nest.flatten(both), strict=True):
         np.testing.assert_allclose(2 * one, other)
 
 

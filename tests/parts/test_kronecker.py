@@ -31,9 +31,7 @@ def measure(network, inputs, noise):
         product = tf.reshape(output * noise, [len(inputs), -1])
         score = tf.reduce_mean(tf.reduce_sum(product, -1))
     factors = kronecker.measure(blocks, tape, score)
-    slopes = [
-        block.join(tape.gradient(score, block.variables)) for block in blocks
-    ]
+    slopes = [block.join(tape.gradient(score, block.variables)) for block in blocks]
     return blocks, factors, slopes
 
 
@@ -63,37 +61,27 @@ def test_product_of_factors_is_the_fisher_matrix_of_a_linear_network(bias):
     # whose mean square is one, as that of all is.
     network = keras.Sequential([keras.layers.Dense(2, use_bias=bias)])
     observ = np.repeat(normal(5, 3), 4, 0)
-    noise = np.tile(
-        math.sqrt(2) * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]), (5, 1)
-    )
+    noise = np.tile(math.sqrt(2) * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]), (5, 1))
     randomize(network, observ)
     std = 0.5
     (block,) = blocks = kronecker.find_blocks(network)
     with tf.GradientTape(persistent=True) as tape:
         with kronecker.tapped(blocks):
             mean = network(observ)
-        policy = distributions.Gaussian(
-            mean, tf.fill(mean.shape, math.log(std))
-        )
+        policy = distributions.Gaussian(mean, tf.fill(mean.shape, math.log(std)))
         action = tf.stop_gradient(mean) + std * tf.constant(noise, tf.float32)
         score = tf.reduce_mean(policy.log_prob(action))
     ((first, second),) = kronecker.measure(blocks, tape, score)
     np.testing.assert_allclose(second, np.eye(2) / std**2, atol=1e-5)
     jacobian = tape.jacobian(mean, block.variables)
-    jacobian = np.concatenate(
-        [np.reshape(j, [20, 2, -1]) for j in jacobian], -1
-    )
+    jacobian = np.concatenate([np.reshape(j, [20, 2, -1]) for j in jacobian], -1)
     exact = np.einsum('rop,roq->pq', jacobian, jacobian) / 20 / std**2
     np.testing.assert_allclose(np.kron(first, second), exact, atol=1e-4)
 
 
 def define_deep():
     return keras.Sequential(
-        [
-            keras.layers.Dense(4, 'tanh'),
-            layers.Dense(3, 'sigmoid'),
-            layers.Dense(2),
-        ]
+        [keras.layers.Dense(4, 'tanh'), layers.Dense(3, 'sigmoid'), layers.Dense(2)]
     )
 
 
@@ -120,9 +108,7 @@ def test_factors_of_parts_average_to_those_of_the_whole():
     halves = [measure(network, observ[i::2], noise[i::2])[1] for i in (0, 1)]
     for one, two, both in zip(*halves, whole):
         for parts in zip(one, two, both):
-            np.testing.assert_allclose(
-                (parts[0] + parts[1]) / 2, parts[2], atol=1e-5
-            )
+            np.testing.assert_allclose((parts[0] + parts[1]) / 2, parts[2], atol=1e-5)
 
 
 @pytest.mark.parametrize('kind', [keras.layers.Dense, layers.Dense])
@@ -143,20 +129,14 @@ def naive_patches(images, size, stride, same):
     """What a kernel is multiplied by, `[row, place, input]`."""
     pads, counts = [], []
     for length, width, step in zip(images.shape[1:3], size, stride):
-        count = (
-            math.ceil(length / step) if same else (length - width) // step + 1
-        )
+        count = math.ceil(length / step) if same else (length - width) // step + 1
         missing = max((count - 1) * step + width - length, 0) if same else 0
         pads.append((missing // 2, missing - missing // 2))
         counts.append(count)
     images = np.pad(images, [(0, 0), *pads, (0, 0)])
     corners = itertools.product(range(counts[0]), range(counts[1]))
     patches = [
-        images[
-            :,
-            i * stride[0] : i * stride[0] + size[0],
-            j * stride[1] : j * stride[1] + size[1],
-        ]
+        images[:, i * stride[0] : i * stride[0] + size[0], j * stride[1] : j * stride[1] + size[1]]
         for i, j in corners
     ]
     return np.stack([p.reshape(len(images), -1) for p in patches], 1)
@@ -173,9 +153,7 @@ def naive_patches(images, size, stride, same):
     ],
 )
 def test_factors_of_convolutions(size, stride, padding, bias):
-    layer = keras.layers.Conv2D(
-        3, size, stride, padding, activation='tanh', use_bias=bias
-    )
+    layer = keras.layers.Conv2D(3, size, stride, padding, activation='tanh', use_bias=bias)
     patches = naive_patches(IMAGES, size, stride, padding == 'same')
     assert_convolution(layer, patches, np.tanh, lambda x: 1 - np.tanh(x) ** 2)
 
@@ -192,9 +170,7 @@ def assert_convolution(layer, patches, activation, slope):
     kernel, *bias = [w.numpy() for w in network.trainable_variables]
     sums = patches @ kernel.reshape(-1, 3) + sum(bias)
     output = network(IMAGES).numpy()
-    np.testing.assert_allclose(
-        output.reshape(sums.shape), activation(sums), atol=1e-5
-    )
+    np.testing.assert_allclose(output.reshape(sums.shape), activation(sums), atol=1e-5)
     noise = normal(*output.shape, seed=9)
     _, (factors,), (product,) = measure(network, IMAGES, noise)
     a = with_one(patches) if bias else patches
@@ -204,18 +180,12 @@ def assert_convolution(layer, patches, activation, slope):
 
 def test_splitting_is_the_inverse_of_joining():
     network = keras.Sequential(
-        [
-            keras.layers.Conv2D(3, 2),
-            keras.layers.Flatten(),
-            layers.GaussianHead(2, 1.0, 1.0),
-        ]
+        [keras.layers.Conv2D(3, 2), keras.layers.Flatten(), layers.GaussianHead(2, 1.0, 1.0)]
     )
     network(normal(1, 3, 3, 2))
     shapes = []
     for block in kronecker.find_blocks(network):
-        parts = [
-            normal(*v.shape, seed=i) for i, v in enumerate(block.variables)
-        ]
+        parts = [normal(*v.shape, seed=i) for i, v in enumerate(block.variables)]
         matrix = block.join(parts)
         shapes.append(tuple(matrix.shape))
         assert shapes[-1] == (block.inputs, block.outputs)
@@ -294,27 +264,17 @@ class Again(keras.layers.Layer):
 
 REFUSED = {
     'normalize': (keras.layers.LayerNormalization, {}, (4,)),
-    'embedding': (
-        keras.layers.Embedding,
-        {'input_dim': 5, 'output_dim': 2},
-        (4,),
-    ),
+    'embedding': (keras.layers.Embedding, {'input_dim': 5, 'output_dim': 2}, (4,)),
     'groups': (
         keras.layers.Conv2D,
         {'filters': 4, 'kernel_size': 2, 'groups': 2},
         IMAGES.shape[1:],
     ),
-    'depthwise': (
-        keras.layers.DepthwiseConv2D,
-        {'kernel_size': 2},
-        IMAGES.shape[1:],
-    ),
+    'depthwise': (keras.layers.DepthwiseConv2D, {'kernel_size': 2}, IMAGES.shape[1:]),
 }
 
 
-@pytest.mark.parametrize(
-    'kind, arguments, shape', REFUSED.values(), ids=REFUSED
-)
+@pytest.mark.parametrize('kind, arguments, shape', REFUSED.values(), ids=REFUSED)
 def test_other_layers_are_refused_by_name(kind, arguments, shape):
     network = keras.Sequential([kind(**arguments, name='odd'), layers.Dense(2)])
     network.build((1, *shape))
@@ -323,9 +283,7 @@ def test_other_layers_are_refused_by_name(kind, arguments, shape):
 
 
 def test_layers_that_are_not_trained_need_no_factors():
-    network = keras.Sequential(
-        [keras.layers.LayerNormalization(trainable=False), layers.Dense(2)]
-    )
+    network = keras.Sequential([keras.layers.LayerNormalization(trainable=False), layers.Dense(2)])
     network.build((1, 3))
     (block,) = kronecker.find_blocks(network)
     assert (block.inputs, block.outputs) == (4, 2)
@@ -334,12 +292,7 @@ def test_layers_that_are_not_trained_need_no_factors():
 def snapshot(network):
     parts = network._flatten_layers()
     return [
-        (
-            layer,
-            'call' in vars(layer),
-            'spread' in vars(layer),
-            getattr(layer, 'activation', None),
-        )
+        (layer, 'call' in vars(layer), 'spread' in vars(layer), getattr(layer, 'activation', None))
         for layer in parts
     ]
 
@@ -349,9 +302,7 @@ def test_layers_that_are_not_applied_once_are_refused_by_name(count):
     network = keras.Sequential([Again(count), keras.layers.Dense(2)])
     network.build((1, 3))
     before = snapshot(network)
-    with pytest.raises(
-        errors.ConfigError, match=f"^The layer 'odd' is applied {count} times"
-    ):
+    with pytest.raises(errors.ConfigError, match=f"^The layer 'odd' is applied {count} times"):
         measure(network, normal(4, 3), normal(4, 2))
     assert snapshot(network) == before
 

@@ -34,11 +34,7 @@ def test_only_choices_of_a_dict_have_masks():
 
 @pytest.mark.parametrize(
     'mask',
-    [
-        gym.spaces.MultiBinary(4),
-        gym.spaces.MultiBinary((3, 1)),
-        gym.spaces.Discrete(3),
-    ],
+    [gym.spaces.MultiBinary(4), gym.spaces.MultiBinary((3, 1)), gym.spaces.Discrete(3)],
     ids=str,
 )
 def test_mask_of_another_shape_is_refused(mask):
@@ -53,9 +49,7 @@ def test_nothing_but_a_mask_is_refused():
 
 
 def masked(logits, mask, space=CHOICE):
-    return distributions.from_output(
-        space, tf.constant(logits), tf.constant(mask)
-    )
+    return distributions.from_output(space, tf.constant(logits), tf.constant(mask))
 
 
 @pytest.mark.parametrize('how', [lambda f: f, compiled], ids=['eager', 'xla'])
@@ -64,16 +58,13 @@ def test_masked_choices_count_as_if_they_did_not_exist(how):
     distribution = masked(logits, mask)
     other = masked([[0.0, -7.0, 3.0]], mask)
     alone, other_alone = [
-        distributions.Categorical(tf.constant(x))
-        for x in ([[1.0, 2.0]], [[0.0, 3.0]])
+        distributions.Categorical(tf.constant(x)) for x in ([[1.0, 2.0]], [[0.0, 3.0]])
     ]
 
     def numbers(one, another):
         return one.entropy(), one.kl(another)
 
-    for found, expected in zip(
-        how(numbers)(distribution, other), numbers(alone, other_alone)
-    ):
+    for found, expected in zip(how(numbers)(distribution, other), numbers(alone, other_alone)):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert distribution.mode == 2
     for choice, same in ((0, 0), (2, 1)):
@@ -100,9 +91,7 @@ def test_masked_logits_have_no_gradient_and_others_have():
     logits = tf.constant([[1.0, 5.0, 2.0]])
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        new = distributions.from_output(
-            CHOICE, logits, tf.constant([[True, False, True]])
-        )
+        new = distributions.from_output(CHOICE, logits, tf.constant([[True, False, True]]))
         total = new.log_prob(tf.constant([0])) + new.entropy() + new.kl(new)
     gradient = tape.gradient(total, logits).numpy()[0]
     assert gradient[1] == 0
@@ -188,9 +177,7 @@ def config(choices, **changes):
     [
         pytest.param(3, {}, id='one', marks=pytest.mark.slow),
         pytest.param(
-            [2, 3],
-            {'surrogate': 'penalty', 'steps': 128, 'eval_every': 64},
-            id='several',
+            [2, 3], {'surrogate': 'penalty', 'steps': 128, 'eval_every': 64}, id='several'
         ),
         pytest.param(
             3,
@@ -200,9 +187,7 @@ def config(choices, **changes):
         ),
     ],
 )
-def test_training_never_does_what_is_forbidden(
-    choices, changes, tmp_path, eagerly
-):
+def test_training_never_does_what_is_forbidden(choices, changes, tmp_path, eagerly):
     settings = config(choices, **changes)
     scores = [*agents.train(settings, tmp_path, env_processes=False)]
     assert [score.report.phase for score in scores] == ['train', 'eval'] * 2
@@ -230,9 +215,7 @@ def test_networks_do_not_see_the_mask_and_it_is_not_normalized():
     def network(observ_space, action_space, config):
         seen.append(sorted(observ_space.spaces))
         policy = keras.Sequential([Seeing(), keras.layers.Dense(3)])
-        return Networks(
-            policy, keras.Sequential([Seeing(), keras.layers.Dense(1)])
-        )
+        return Networks(policy, keras.Sequential([Seeing(), keras.layers.Dense(1)]))
 
     space = observs(gym.spaces.Box(0, 1, (3,), np.float32))
     settings = configs.ppo(network=network)

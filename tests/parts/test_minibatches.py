@@ -129,10 +129,7 @@ def test_passes_in_step_are_what_they_are_alone(how):
     alone, beside = ([Recorder(), Recorder()] for _ in range(2))
     for number, recorder in enumerate(alone):
         how(lambda r=recorder, n=number: run(r, key=100 * n))()
-    every = [
-        define_passes(recorder, key=100 * number)
-        for number, recorder in enumerate(beside)
-    ]
+    every = [define_passes(recorder, key=100 * number) for number, recorder in enumerate(beside)]
     assert minibatches.fit_together(every)
     found = how(lambda: minibatches.train_in_step(every))()
     for one, other, metrics in zip(alone, beside, found, strict=True):
@@ -142,8 +139,7 @@ def test_passes_in_step_are_what_they_are_alone(how):
 
 
 @pytest.mark.parametrize(
-    'changes',
-    [{'batch_size': 6}, {'epochs': 3}, {'stop': lambda _: tf.constant(True)}],
+    'changes', [{'batch_size': 6}, {'epochs': 3}, {'stop': lambda _: tf.constant(True)}]
 )
 def test_passes_that_differ_in_number_do_not_fit_together(changes):
     every = [define_passes(None), define_passes(None, **changes)]

@@ -22,7 +22,5 @@ def test_far_from_zero_they_are_right(subtests, way, shape):
         mean, variance = find(tf.constant(values))
         exact = values.reshape(-1, *shape).astype(np.float64)
         with subtests.test(lead=lead, offset=offset):
-            np.testing.assert_allclose(
-                mean, exact.mean(0), rtol=1e-13, atol=1e-13
-            )
+            np.testing.assert_allclose(mean, exact.mean(0), rtol=1e-13, atol=1e-13)
             np.testing.assert_allclose(variance, exact.var(0), rtol=1e-9)

@@ -55,10 +55,7 @@ def squares(network):
         output = network(rows['x'])
         error = tf.reduce_sum((rows['y'] - output) ** 2, -1)
         score = tf.reduce_sum(rows['noise'] * output, -1)
-        return {
-            'loss': 0.5 * tf.reduce_mean(error),
-            'score': tf.reduce_mean(score),
-        }
+        return {'loss': 0.5 * tf.reduce_mean(error), 'score': tf.reduce_mean(score)}
 
     return loss
 
@@ -98,9 +95,7 @@ def factors(rows):
 
 def inverses(rows, damping=DAMPING):
     first, second = factors(rows)
-    pi = math.sqrt(
-        np.trace(first) / len(first) * len(second) / np.trace(second)
-    )
+    pi = math.sqrt(np.trace(first) / len(first) * len(second) / np.trace(second))
     first = first + pi * math.sqrt(damping) * np.eye(len(first))
     second = second + math.sqrt(damping) / pi * np.eye(len(second))
     return np.linalg.inv(first), np.linalg.inv(second)
@@ -156,9 +151,7 @@ def test_unit_factors_leave_the_gradient_as_it_is():
     np.testing.assert_array_equal(optimizer._precondition(gradient), gradient)
 
 
-@pytest.mark.parametrize(
-    'max_norm, kept', [(None, 1.0), (9e9, 1.0), (0.5, 0.5)]
-)
+@pytest.mark.parametrize('max_norm, kept', [(None, 1.0), (9e9, 1.0), (0.5, 0.5)])
 def test_first_steps_are_along_the_clipped_gradient(max_norm, kept):
     network, rows = linear(), make_rows()
     optimizer = define(network, cold_steps=2, max_norm=max_norm, max_kl=1e-9)
@@ -231,9 +224,7 @@ def test_factors_are_inverted_now_and_then():
 @pytest.mark.parametrize('cold_steps', [0, 9])
 def test_useless_gradient_changes_nothing(number, where, cold_steps):
     network, rows = linear(), make_rows()
-    optimizer = define(
-        network, cold_steps=cold_steps, momentum=0.5, inverse_every=2
-    )
+    optimizer = define(network, cold_steps=cold_steps, momentum=0.5, inverse_every=2)
     # After which it is time to invert the factors.
     step(optimizer, network, make_rows(seed=10))
     last = step(optimizer, network, rows)
@@ -281,9 +272,7 @@ def test_inverses_that_are_no_numbers_are_not_used(monkeypatch):
     optimizer = define(network)
     step(optimizer, network, rows)
     before = [v.numpy() for v in optimizer._inverses[0]]
-    monkeypatch.setattr(
-        kronecker, 'invert', lambda a, g, damping: (a * math.nan, g / 0.0)
-    )
+    monkeypatch.setattr(kronecker, 'invert', lambda a, g, damping: (a * math.nan, g / 0.0))
     expected = 0.1 * natural(network, rows)
     change = step(optimizer, network, rows)
     np.testing.assert_allclose(change, expected, rtol=1e-3, atol=1e-5)
@@ -320,9 +309,7 @@ def test_plain_gradients_of_the_same_problem_do_not():
 
 
 def define_deep():
-    network = keras.Sequential(
-        [layers.Dense(4, 'tanh'), layers.Dense(3, 'tanh'), layers.Dense(2)]
-    )
+    network = keras.Sequential([layers.Dense(4, 'tanh'), layers.Dense(3, 'tanh'), layers.Dense(2)])
     network.build((1, 3))
     for seed, weight in enumerate(network.trainable_variables):
         weight.assign(normal(*weight.shape, seed=seed))
@@ -348,9 +335,7 @@ def test_parts_of_rows_are_like_the_whole(wrap, part_rows):
     pairs = zip(network.trainable_variables, other.trainable_variables)
     for mine, others in pairs:
         np.testing.assert_allclose(mine, others, rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(
-        snapshot(one), snapshot(two), rtol=1e-3, atol=1e-3
-    )
+    np.testing.assert_allclose(snapshot(one), snapshot(two), rtol=1e-3, atol=1e-3)
 
 
 def test_weights_and_last_step_are_told():

@@ -46,9 +46,7 @@ def one_program(normalizer, shape):
 
     def rollout_and_update(rollouts, number, _):
         rows = rollouts[number]
-        tf.while_loop(
-            lambda step: step < time, partial(append, rows), [tf.constant(0)]
-        )
+        tf.while_loop(lambda step: step < time, partial(append, rows), [tf.constant(0)])
         normalizer.update(recorder.take(()).observ)
         return number + 1, normalizer.transform(rows)
 
@@ -67,9 +65,7 @@ def one_after_the_other(wrap):
     """Add one rollout after the other, and normalize the last."""
 
     def prepare(normalizer, shape):
-        update, transform = [
-            wrap(f) for f in (normalizer.update, normalizer.transform)
-        ]
+        update, transform = [wrap(f) for f in (normalizer.update, normalizer.transform)]
 
         def run(rollouts):
             for rows in rollouts:
@@ -158,12 +154,7 @@ def trained():
 
 @pytest.mark.parametrize(
     ('center', 'scale', 'expected'),
-    [
-        (True, True, [2, -2]),
-        (True, False, [2, -20]),
-        (False, True, [4, 0]),
-        (False, False, [4, 0]),
-    ],
+    [(True, True, [2, -2]), (True, False, [2, -20]), (False, True, [4, 0]), (False, False, [4, 0])],
 )
 def test_centers_and_scales(trained, center, scale, expected):
     normalizer = trained(center=center, scale=scale, clip=None)
@@ -200,9 +191,7 @@ def test_summary_has_mean_and_deviation(trained):
 SPACE = gym.spaces.Dict(
     state=gym.spaces.Box(-np.inf, np.inf, (2,), np.float32),
     image=gym.spaces.Box(0, 255, (2, 2), np.uint8),
-    inner=gym.spaces.Tuple(
-        [gym.spaces.Discrete(3), gym.spaces.Box(-1, 1, (), np.float32)]
-    ),
+    inner=gym.spaces.Tuple([gym.spaces.Discrete(3), gym.spaces.Box(-1, 1, (), np.float32)]),
 )
 
 
@@ -223,10 +212,7 @@ def test_only_floats_of_an_observation_are_normalized():
     observ = observations(20, 5)
     normalizer.update(observ)
     result = normalizer.transform(observ)
-    for new, old in (
-        (result['state'], observ['state']),
-        (result['inner'][1], observ['inner'][1]),
-    ):
+    for new, old in ((result['state'], observ['state']), (result['inner'][1], observ['inner'][1])):
         old = old.numpy()
         expected = (old - old.mean((0, 1))) / old.std((0, 1))
         np.testing.assert_allclose(new, expected, rtol=1e-4, atol=1e-5)
@@ -283,9 +269,7 @@ def test_rewards_far_from_zero_are_scaled_as_in_float64(shape):
     sums = []
     for _ in range(2):
         reward = (1e6 + rng.normal(size=shape)).astype(np.float32)
-        compiled(normalizer.update)(
-            tf.constant(reward), tf.zeros(shape, tf.bool)
-        )
+        compiled(normalizer.update)(tf.constant(reward), tf.zeros(shape, tf.bool))
         sums.append(reward.astype(np.float64))
         result = normalizer.transform(tf.constant(reward))
         np.testing.assert_allclose(result, reward / np.std(sums), rtol=1e-6)

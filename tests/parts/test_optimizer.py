@@ -25,9 +25,7 @@ def define():
 
     def make(by_epoch):
         weight = tf.Variable([8.0])
-        optimizer = Adam(
-            Weights([weight]), 0.5, ranks=BesideZeros(), by_epoch=by_epoch
-        )
+        optimizer = Adam(Weights([weight]), 0.5, ranks=BesideZeros(), by_epoch=by_epoch)
         return weight, optimizer
 
     return make
@@ -58,9 +56,7 @@ def test_weights_are_averaged_after_an_epoch(define):
     np.testing.assert_allclose(weight, [3.75], rtol=1e-5)
     # So are the mean of gradients, 0.1 × 3, and that of their squares.
     numbers = [float(np.sum(v)) for v in optimizer.variables]
-    np.testing.assert_allclose(
-        sorted(numbers), [0, 0, 0.0045, 0.15, 0.5], rtol=1e-4, atol=1e-6
-    )
+    np.testing.assert_allclose(sorted(numbers), [0, 0, 0.0045, 0.15, 0.5], rtol=1e-4, atol=1e-6)
 
 
 def test_useless_gradients_of_one_count_for_all(define):

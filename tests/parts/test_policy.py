@@ -16,11 +16,7 @@ TIME, AGENTS = 5, 2
 
 def define(network, **settings):
     config = configs.ppo(
-        network=network,
-        policy_layers=[4],
-        value_layers=[4],
-        recurrent_units=4,
-        **settings,
+        network=network, policy_layers=[4], value_layers=[4], recurrent_units=4, **settings
     )
     made = networks.define(OBSERVS, ACTIONS, config)
     return policy.define(made.policy, OBSERVS, ACTIONS, config)

@@ -14,9 +14,7 @@ STEPS, AGENTS = 4, 3
 OBSERVS = gym.spaces.Dict(
     state=gym.spaces.Box(-np.inf, np.inf, (2,), np.float32),
     image=gym.spaces.Box(0, 255, (2, 2), np.uint8),
-    rest=gym.spaces.Tuple(
-        [gym.spaces.Box(-9, 9, (), np.int64), gym.spaces.MultiBinary(3)]
-    ),
+    rest=gym.spaces.Tuple([gym.spaces.Box(-9, 9, (), np.int64), gym.spaces.MultiBinary(3)]),
 )
 ACTIONS = gym.spaces.MultiDiscrete([[4, 5]])
 
@@ -32,10 +30,7 @@ def observations(rng):
     return {
         'state': rng.normal(size=(*lead, 2)).astype(np.float32),
         'image': rng.integers(0, 256, (*lead, 2, 2), np.uint8),
-        'rest': (
-            integers.astype(np.int32),
-            rng.integers(0, 2, (*lead, 3), np.int32),
-        ),
+        'rest': (integers.astype(np.int32), rng.integers(0, 2, (*lead, 3), np.int32)),
     }
 
 
@@ -60,9 +55,7 @@ def record(append, steps, count=STEPS):
 
 
 def assert_same(nest, other):
-    for leaf, expected in zip(
-        nested.flatten(nest), nested.flatten(other), strict=True
-    ):
+    for leaf, expected in zip(nested.flatten(nest), nested.flatten(other), strict=True):
         np.testing.assert_array_equal(leaf, expected)
         assert leaf.numpy().dtype == expected.dtype
 
@@ -118,17 +111,13 @@ def test_restart_forgets_what_was_recorded():
     assert found.begins[0].numpy().all()
 
 
-@pytest.mark.parametrize(
-    'observs', [OBSERVS, OBSERVS['state']], ids=['whole numbers', 'floats']
-)
+@pytest.mark.parametrize('observs', [OBSERVS, OBSERVS['state']], ids=['whole numbers', 'floats'])
 @pytest.mark.parametrize('where', ['reward', 'observ', 'next_observ', None])
 def test_what_cannot_be_learnt_from_is_found(observs, where):
     observ, action, transition = rollout()
     if observs is not OBSERVS:
         observ = observ['state']
-        transition = transition._replace(
-            next_observ=transition.next_observ['state']
-        )
+        transition = transition._replace(next_observ=transition.next_observ['state'])
     place = (2, 1)
     match where:
         case 'reward':
@@ -161,13 +150,9 @@ def test_actions_that_are_none_cannot_be_learnt_from():
     assert 'for environment 2 is none' in str(recorder.failure())
 
 
-@pytest.mark.parametrize(
-    'observs', [OBSERVS, OBSERVS['state']], ids=['whole numbers', 'floats']
-)
+@pytest.mark.parametrize('observs', [OBSERVS, OBSERVS['state']], ids=['whole numbers', 'floats'])
 @pytest.mark.parametrize('where', ['output', 'value', 'next_value'])
-def test_foreseen_returns_have_to_be_numbers_and_outputs_need_not(
-    observs, where
-):
+def test_foreseen_returns_have_to_be_numbers_and_outputs_need_not(observs, where):
     observ, action, transition = rollout()
     observ = observ if observs is OBSERVS else observ['state']
     lead = STEPS, AGENTS

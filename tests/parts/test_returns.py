@@ -123,9 +123,7 @@ def test_advantages_computed_by_hand(terminated, done, expected):
     ids=['going on', 'terminated', 'truncated'],
 )
 def test_returns_computed_by_hand(terminated, done, expected):
-    result = returns.discounted_return(
-        REWARD, NEXT_VALUE, flags(*terminated), flags(*done), 0.5
-    )
+    result = returns.discounted_return(REWARD, NEXT_VALUE, flags(*terminated), flags(*done), 0.5)
     np.testing.assert_allclose(result, column(*expected), rtol=1e-6)
 
 
@@ -153,9 +151,7 @@ def test_advantage_is_zero_where_the_values_are_right():
     # One agent that gets 1 in each step for ever is worth 1 / (1 − γ).
     reward, worth = np.ones((6, 1), np.float32), np.full((6, 1), 10, np.float32)
     never = np.zeros((6, 1), bool)
-    result = returns.lambda_advantage(
-        reward, worth, worth, never, never, 0.9, 0.95
-    )
+    result = returns.lambda_advantage(reward, worth, worth, never, never, 0.9, 0.95)
     np.testing.assert_allclose(result, np.zeros((6, 1)), atol=1e-5)
 
 

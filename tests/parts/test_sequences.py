@@ -32,9 +32,7 @@ class TwoParts:
 
     def __call__(self, inputs, state):
         inputs = tf.concat([inputs['a'], inputs['b'][:, None]], -1)
-        output, (hidden, cell) = self._cell(
-            inputs, [state['hidden'], state['cell']]
-        )
+        output, (hidden, cell) = self._cell(inputs, [state['hidden'], state['cell']])
         return output, {'hidden': hidden, 'cell': cell}
 
 
@@ -51,9 +49,7 @@ def lstm():
 INPUTS = {'a': normal(TIME, BATCH, SIZE), 'b': normal(TIME, BATCH)}
 STATE = {'hidden': normal(BATCH, 4), 'cell': normal(BATCH, 4)}
 # Episodes that begin at the start, in between, twice in a row, and not at all.
-BEGINS = tf.cast(
-    [[1, 0, 0], [0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]], tf.bool
-)
+BEGINS = tf.cast([[1, 0, 0], [0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]], tf.bool)
 
 
 def at(nest, time):
@@ -104,9 +100,7 @@ def test_unrolling_in_two_parts_is_unrolling_at_once(lstm):
     whole, _ = sequences.unroll(lstm, INPUTS, BEGINS, STATE)
     parts, state = [], STATE
     for part in (slice(0, 2), slice(2, None)):
-        output, states = sequences.unroll(
-            lstm, at(INPUTS, part), BEGINS[part], state
-        )
+        output, states = sequences.unroll(lstm, at(INPUTS, part), BEGINS[part], state)
         state = at(states, -1)
         parts.append(output)
     assert_close(tf.concat(parts, 0), whole)
@@ -116,10 +110,7 @@ def test_what_was_before_an_episode_has_no_influence(lstm):
     whole, _ = sequences.unroll(lstm, INPUTS, BEGINS, STATE)
     # The first agent's second episode alone.
     alone, _ = sequences.unroll(
-        lstm,
-        nested.map(lambda x: x[3:, :1], INPUTS),
-        BEGINS[3:, :1],
-        sequences.zero_state(lstm, 1),
+        lstm, nested.map(lambda x: x[3:, :1], INPUTS), BEGINS[3:, :1], sequences.zero_state(lstm, 1)
     )
     assert_close(whole[3:, :1], alone)
 
@@ -128,15 +119,11 @@ def test_gradients_flow_back_to_the_beginning_of_the_episode():
     inputs = tf.ones((TIME, BATCH, 1))
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        output, _ = sequences.unroll(
-            Decay(), inputs, BEGINS, tf.zeros((BATCH, 1))
-        )
+        output, _ = sequences.unroll(Decay(), inputs, BEGINS, tf.zeros((BATCH, 1)))
         last = tf.reduce_sum(output[-1])
     gradient = tape.gradient(last, inputs)[..., 0]
     # 10 for the last input, half of it for each one before in the episode.
-    expected = np.transpose(
-        [[0, 0, 0, 5, 10], [0, 0, 2.5, 5, 10], [0.625, 1.25, 2.5, 5, 10]]
-    )
+    expected = np.transpose([[0, 0, 0, 5, 10], [0, 0, 2.5, 5, 10], [0.625, 1.25, 2.5, 5, 10]])
     np.testing.assert_allclose(gradient, expected)
 
 

@@ -153,9 +153,7 @@ def test_loaded_policy_takes_the_masks_of_a_batch(run):
 
 
 def test_policies_of_a_run_with_masks_are_recorded_and_filmed(run, tmp_path):
-    played = recording.record(
-        run, tmp_path / 'demos.npz', 2, config=config(), env_processes=False
-    )
+    played = recording.record(run, tmp_path / 'demos.npz', 2, config=config(), env_processes=False)
     assert min(played.lengths) == LENGTH
     files = video.visualize(run, tmp_path, config=config(), env_processes=False)
     assert len(files) == 2
@@ -207,10 +205,7 @@ def test_every_source_of_masks_gives_the_same(start, form):
     space = batch.observation_space
     assert space['observation'] == Vault.observation_space
     assert space['action_mask'].shape == (GOALS + KEYS,)
-    expected = [
-        Vault('flat').reset(seed=seed)[1]['action_mask'].tolist()
-        for seed in seeds(batch)
-    ]
+    expected = [Vault('flat').reset(seed=seed)[1]['action_mask'].tolist() for seed in seeds(batch)]
     assert batch.reset()['action_mask'].tolist() == expected
 
 
@@ -280,9 +275,7 @@ class Forgetful(gym.Env):
     ],
     ids=['missing', 'longer', 'nothing'],
 )
-@pytest.mark.parametrize(
-    'env_processes', [False, pytest.param(True, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize('env_processes', [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_masks_that_stop_are_errors(start, env_processes, later, message):
     make = functools.partial(Forgetful, later)
     batch = start(2, env_processes, env=make)

@@ -44,9 +44,7 @@ def test_ranks_that_differ_are_refused_by_name(change, message):
         return {**value, **change} if isinstance(value, dict) else value
 
     with pytest.raises(errors.ConfigError, match=message):
-        agreement.require_same_start(
-            Others(same, differ), configs.pendulum(), None
-        )
+        agreement.require_same_start(Others(same, differ), configs.pendulum(), None)
 
 
 def test_environments_that_differ_are_refused():
@@ -70,9 +68,7 @@ def test_environments_that_differ_are_refused():
         (None, '5 (ab)', True),
     ],
 )
-def test_checkpoints_may_be_missing_but_not_differ(
-    monkeypatch, first, second, refused
-):
+def test_checkpoints_may_be_missing_but_not_differ(monkeypatch, first, second, refused):
     monkeypatch.setattr(agreement, '_describe_checkpoint', lambda _: first)
 
     def differ(value):

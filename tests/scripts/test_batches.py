@@ -100,8 +100,7 @@ def test_slow_calls_are_told(start, monkeypatch):
     monkeypatch.setattr(foreign, 'why_not', lambda: 'It is a test.')
     _, output = start(False)
     assert (
-        'stepping   slowly, as compiled programs cannot call Python here: '
-        'It is a test.\n'
+        'stepping   slowly, as compiled programs cannot call Python here: It is a test.\n'
     ) in output
 
 

@@ -61,17 +61,13 @@ def begin(eagerly, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(beginning, 'take', remember)
             with pytest.raises(Begun):
-                Session(
-                    config, logdir, env_processes=False, reporter=reporter
-                ).run()
+                Session(config, logdir, env_processes=False, reporter=reporter).run()
         return seen, told
 
     return function
 
 
-def test_weights_and_statistics_are_taken_and_the_rest_begins_anew(
-    source, tiny, begin, checkpoint
-):
+def test_weights_and_statistics_are_taken_and_the_rest_begins_anew(source, tiny, begin, checkpoint):
     # Another number of agents, of steps, another length and schedule.
     config = tiny(**{**SMALL, 'num_agents': 4, 'steps': 80, 'max_length': 7})
     seen, told = begin(config, begin_from=source)
@@ -163,14 +159,8 @@ def test_what_it_began_from_is_written_down_and_not_needed_again(
 @pytest.mark.parametrize(
     'changes, message',
     [
-        (
-            {'policy_layers': [5]},
-            r'was trained with policy_layers=\[4\].*=\[5\]',
-        ),
-        (
-            {'value_layers': [4, 4]},
-            'with value_layers=.* cannot begin from it',
-        ),
+        ({'policy_layers': [5]}, r'was trained with policy_layers=\[4\].*=\[5\]'),
+        ({'value_layers': [4, 4]}, 'with value_layers=.* cannot begin from it'),
         ({'activation': 'relu'}, 'with activation=tanh.*activation=relu'),
         ({'normalize_observ': False}, 'with normalize_observ=True'),
         ({'network': 'recurrent'}, 'trained with network=feed_forward'),
@@ -223,8 +213,6 @@ def test_directory_that_is_called_like_a_checkpoint(tmp_path):
 
 def test_option_of_the_command_is_the_setting(capsys):
     # Not even where YAML would take it for something else.
-    code = train_command.main(
-        ['--config=debug', '--from=a: b #c@best', '--settings']
-    )
+    code = train_command.main(['--config=debug', '--from=a: b #c@best', '--settings'])
     assert code == 0
     assert 'a: b #c@best' in capsys.readouterr().out

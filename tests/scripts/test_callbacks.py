@@ -93,16 +93,12 @@ def test_false_ends_a_training_that_can_be_gone_on_with(tiny, tmp_path):
     'env, error',
     [
         ('CartPole-v1', ZeroDivisionError),
-        pytest.param(
-            'native:CartPole-v1', ZeroDivisionError, marks=pytest.mark.slow
-        ),
+        pytest.param('native:CartPole-v1', ZeroDivisionError, marks=pytest.mark.slow),
         # Of sys.exit().
         pytest.param('native:CartPole-v1', SystemExit, marks=pytest.mark.slow),
     ],
 )
-def test_error_is_the_users_own_and_the_run_is_saved(
-    tiny, tmp_path, env, error
-):
+def test_error_is_the_users_own_and_the_run_is_saved(tiny, tmp_path, env, error):
     def broken(report):
         if report.phase == 'eval':
             raise error('mine')

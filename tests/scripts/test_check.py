@@ -128,9 +128,7 @@ def test_episodes_are_cut_as_those_of_a_training(run):
     assert said['actions'] == 'Box 1 float32, -2 to 2'
     _, said = run('--env=Pendulum-v1', '--set', 'max_length=50')
     assert said['episodes'].startswith('4 truncated at 50 steps (max_length)')
-    assert said['train'] == (
-        'agents train --env=Pendulum-v1 --set max_length=50'
-    )
+    assert said['train'] == ('agents train --env=Pendulum-v1 --set max_length=50')
     _, said = run('--env=MountainCar-v0', '--set', 'max_length=9000')
     assert said['episodes'].startswith('1 truncated at 200 steps')
 
@@ -221,8 +219,7 @@ def test_what_had_better_be_normalized_is_told(run, file):
             ['--env=envpool:Pong-v5'],
             'is a vector of',
             marks=pytest.mark.skipif(
-                importlib.util.find_spec('envpool') is None,
-                reason='Needs EnvPool.',
+                importlib.util.find_spec('envpool') is None, reason='Needs EnvPool.'
             ),
         ),
         (['--env={file}:make_many'], 'is a vector of'),
@@ -323,9 +320,7 @@ def test_check_that_ends_early_says_so(monkeypatch):
     found = agents.check(Image, 30)
     assert found.report.steps == 12
     said = topics(str(found))['env']
-    assert said == (
-        'Image, 12 of 30 steps of random actions in 0 s; --seconds allows more'
-    )
+    assert said == ('Image, 12 of 30 steps of random actions in 0 s; --seconds allows more')
 
 
 def test_native_environment(capsys):

@@ -50,11 +50,7 @@ OUT_OF_RANGE = [
     ('kl_cutoff_coef', -1, 'a number of at least 0'),
     ('kl_stop', -0.1, 'a number above 0 or None'),
     ('entropy_bonus', -0.1, 'a number of at least 0'),
-    (
-        'policy_layers',
-        [64, 0],
-        r'a list .* number from 1 to 65,536, not \[',
-    ),
+    ('policy_layers', [64, 0], r'a list .* number from 1 to 65,536, not \['),
     ('convolutions', [[-1, 3, 1]], 'one of atari, small or a list of'),
     ('convolutions', [16], r'one of .*, or None, not \[16\]'),
     ('convolutions', 'atary', "one of .*did you mean 'atari'"),
@@ -144,11 +140,7 @@ def test_sizes_that_do_not_divide_are_refused():
         ({'value_layers': [14_000, 10_000, 7_000]}, 210_004_096),
         # Both networks remember, from 64 units to 8,000 by three gates.
         (
-            {
-                'network': 'recurrent',
-                'recurrent_units': 8_000,
-                'batch_size': 256,
-            },
+            {'network': 'recurrent', 'recurrent_units': 8_000, 'batch_size': 256},
             2 * 3 * 8_000 * (8_000 + 64) + 2 * 64 * 64,
         ),
     ],
@@ -167,9 +159,7 @@ def test_config_that_lacks_settings_of_its_algorithm_is_refused():
         checks.require_settings(AttrDict(config))
 
 
-def test_mistake_is_refused_without_tensorflow_workers_or_directory(
-    tmp_path, run_python
-):
+def test_mistake_is_refused_without_tensorflow_workers_or_directory(tmp_path, run_python):
     mistakes = [
         '--config=typo',
         '--set=clip_range=-0.2',

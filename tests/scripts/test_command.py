@@ -7,9 +7,7 @@ from agents.config import lookup
 from agents.scripts import command, config_list, configs
 
 MODULES = {
-    name: module
-    for group in command.COMMANDS.values()
-    for name, (module, _) in group.items()
+    name: module for group in command.COMMANDS.values() for name, (module, _) in group.items()
 }
 
 

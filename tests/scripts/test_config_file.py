@@ -127,10 +127,7 @@ def test_hostile_file_is_refused(run, tmp_path, subtests):
 FORGED = '\x1b[2K\nerror: forged \u202e'
 FORGERIES = {
     'unknown key': {'algorithm': 'ppo', FORGED: 1},
-    'many unknown keys': {
-        'algorithm': 'ppo',
-        **{f'k{FORGED}{i}': 1 for i in range(500)},
-    },
+    'many unknown keys': {'algorithm': 'ppo', **{f'k{FORGED}{i}': 1 for i in range(500)}},
     'value': {'algorithm': 'ppo', 'steps': FORGED},
     'long value': {'algorithm': 'ppo', 'steps': FORGED * 500},
     'environment': {'algorithm': 'ppo', 'env': f'x:{FORGED}'},
@@ -152,8 +149,7 @@ def test_text_of_a_file_is_told_in_a_short_line(run, config, subtests):
 
 
 @pytest.mark.parametrize(
-    'text',
-    ['a: *b\x85c', 'a: !\u202ething 5', "a: '\x9b2K\n  - ", 'ü: [', '%\n'],
+    'text', ['a: *b\x85c', 'a: !\u202ething 5', "a: '\x9b2K\n  - ", 'ü: [', '%\n']
 )
 def test_problem_of_a_text_is_told_in_a_line(run, text):
     with pytest.raises(errors.ConfigError) as info:
@@ -206,20 +202,14 @@ def test_settings_that_a_file_lacks_have_their_defaults(run, config):
 def test_file_that_lacks_the_environment_is_refused(run, config):
     directory = run('algorithm: ppo\nsteps: 5')
     for given in (config, None):
-        with pytest.raises(
-            errors.ConfigError, match="yaml lacks the setting 'e"
-        ):
+        with pytest.raises(errors.ConfigError, match="yaml lacks the setting 'e"):
             store.restore_config(given, directory)
     restored = store.restore_config(None, directory, env='Taxi-v4')
     assert (restored.env, restored.steps) == ('Taxi-v4', 5)
 
 
 def test_algorithm_of_a_file_is_no_way_to_other_functions(run):
-    for text in (
-        'algorithm: debug\nbatch_size: 4',
-        'algorithm: [x]',
-        'seed: 1',
-    ):
+    for text in ('algorithm: debug\nbatch_size: 4', 'algorithm: [x]', 'seed: 1'):
         with pytest.raises(errors.ConfigError, match='There is no algorithm'):
             store.restore_config(None, run(text))
 
@@ -273,9 +263,7 @@ def test_loaded_settings_are_locked(run):
         ({'env': 'native:CartPole-v1'}, {}),
     ],
 )
-def test_setting_that_a_run_cannot_change_is_named(
-    tmp_path, changes, settings_before
-):
+def test_setting_that_a_run_cannot_change_is_named(tmp_path, changes, settings_before):
     config = configs.ppo(**settings_before)
     store.save_config(config, tmp_path)
     store.require_same_sizes(config, tmp_path)

@@ -80,8 +80,6 @@ def test_settings_replace_those_of_atari():
 
 
 def test_actions_of_atari_are_not_repeated_by_chance_unless_told():
-    assert configs.atari('Pong').env_kwargs == {
-        'repeat_action_probability': 0.0
-    }
+    assert configs.atari('Pong').env_kwargs == {'repeat_action_probability': 0.0}
     kwargs = {'episodic_life': True, 'repeat_action_probability': 0.25}
     assert configs.atari('Pong', env_kwargs=kwargs).env_kwargs == kwargs

@@ -71,9 +71,7 @@ def test_lines_break_between_words_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setenv(console.TERMINAL, '40')
     console.on_terminal().say('plan', 'of 2,048 rows; evaluation every 102,400')
     out = capsys.readouterr().out
-    assert out == (
-        'plan       of 2,048 rows; evaluation\n           every 102,400\n'
-    )
+    assert out == ('plan       of 2,048 rows; evaluation\n           every 102,400\n')
     # So that it can be copied.
     command = 'agents train --name=robots/ant-with-long-legs'
     console.on_terminal().say('stopped', command, wrap=False)
@@ -83,9 +81,7 @@ def test_lines_break_between_words_on_a_terminal(monkeypatch, capsys):
 def test_text_of_a_file_moves_no_cursor(terminal, quickly):
     stream = io.StringIO()
     console.Console(stream).say('policy', 'of \x1b[2JCart\u202ePole\nnext')
-    assert stream.getvalue() == (
-        'policy     of \\x1b[2JCart\\u202ePole\nnext\n'
-    )
+    assert stream.getvalue() == ('policy     of \\x1b[2JCart\\u202ePole\nnext\n')
     stream, shown = terminal
     with console.Console(stream) as output:
         output.show(view(text='\x1b[31m', facts=('\x1b]0;title\x07',)))
@@ -119,11 +115,7 @@ def test_lines_go_on_above_what_is_shown(terminal, quickly):
         before = shown()
         output.print('  [red]one[/red]\n\n  two :smile: ' + 60 * 'x')
         after = screen(before + shown())
-    assert screen(before) == [
-        'plan       first',
-        'learning   5 s',
-        '           step 5   best 7.0',
-    ]
+    assert screen(before) == ['plan       first', 'learning   5 s', '           step 5   best 7.0']
     assert after == [
         'plan       first',
         '  [red]one[/red]',
@@ -151,10 +143,7 @@ def test_nothing_is_left_of_what_was_shown(terminal, quickly):
 def test_nothing_is_left_after_an_error(terminal, quickly):
     stream, shown = terminal
     before = sys.stdout
-    with (
-        contextlib.suppress(ArithmeticError),
-        console.Console(stream) as output,
-    ):
+    with contextlib.suppress(ArithmeticError), console.Console(stream) as output:
         output.show(view(text='so far'))
         text = shown()
         assert 'learning   so far' in screen(text)
@@ -175,9 +164,7 @@ def test_what_others_print_goes_above(terminal, quickly, monkeypatch):
 
 
 @pytest.mark.parametrize('columns', [12, 30, 45, 200])
-def test_what_is_shown_fits_the_terminal(
-    terminal, quickly, monkeypatch, columns
-):
+def test_what_is_shown_fits_the_terminal(terminal, quickly, monkeypatch, columns):
     monkeypatch.setenv('COLUMNS', str(columns))
     stream, shown = terminal
     facts = 'step 1,000,000 of 2,000,000', 'train 5.0', 'best 123,456.0'
@@ -294,9 +281,7 @@ def test_duration(seconds, text):
 
 def test_process_start_is_when_the_process_started():
     age = time.perf_counter() - console.process_start()
-    assert age == pytest.approx(
-        time.time() - psutil.Process().create_time(), abs=1.0
-    )
+    assert age == pytest.approx(time.time() - psutil.Process().create_time(), abs=1.0)
 
 
 def test_output_whose_reader_is_gone_is_no_error(start_python):
@@ -318,8 +303,7 @@ def test_output_whose_reader_is_gone_is_no_error(start_python):
 
 def test_terminal_without_our_signs_shows_others(run_python):
     code = (
-        'from agents.terminal import console\n'
-        'console.on_terminal().say("plan", "4 × 50 → 200")\n'
+        'from agents.terminal import console\nconsole.on_terminal().say("plan", "4 × 50 → 200")\n'
     )
     environ = {**os.environ, 'PYTHONIOENCODING': 'ascii'}
     said = run_python('-c', code, env=environ)

@@ -108,9 +108,7 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_more_workers_than_file_descriptors(
-    nothing_left, few_files, monkeypatch
-):
+def test_more_workers_than_file_descriptors(nothing_left, few_files, monkeypatch):
     monkeypatch.setattr(launch, 'start', None)  # It does not come to that.
     with pytest.raises(errors.ConfigError) as caught:
         env_setup.start(env_setup.constructor(config()), 100, num_workers=80)
@@ -127,9 +125,7 @@ def test_workers_of_all_batches_are_counted(few_files):
         env_setup.require_descriptors([8] * 10, 8)
 
 
-def test_worker_that_cannot_be_started_ends_the_others(
-    nothing_left, monkeypatch
-):
+def test_worker_that_cannot_be_started_ends_the_others(nothing_left, monkeypatch):
     def fail_third(first):
         if first == 2:
             raise errors.EnvError('It cannot be started.')
@@ -158,14 +154,9 @@ def test_seeds_differ_by_run_purpose_and_session(start):
     assert len(set(found)) == len(found)
 
 
-@pytest.mark.parametrize(
-    'count, num_workers, sizes',
-    [(5, 2, [3, 2]), (2, 4, [1, 1]), (4, 1, [4])],
-)
+@pytest.mark.parametrize('count, num_workers, sizes', [(5, 2, [3, 2]), (2, 4, [1, 1]), (4, 1, [4])])
 def test_environments_are_divided_among_workers(count, num_workers, sizes):
-    envs = env_setup.start(
-        env_setup.constructor(config()), count, num_workers=num_workers
-    )
+    envs = env_setup.start(env_setup.constructor(config()), count, num_workers=num_workers)
     try:
         assert [len(env) for env in envs] == sizes
     finally:
@@ -173,9 +164,7 @@ def test_environments_are_divided_among_workers(count, num_workers, sizes):
             env.close()
 
 
-ASK_FOR_ATARI = (
-    "Ask for it as 'ale_py:ALE/Pong-v5', after pip install 'agents[atari]'."
-)
+ASK_FOR_ATARI = "Ask for it as 'ale_py:ALE/Pong-v5', after pip install 'agents[atari]'."
 
 
 @pytest.mark.parametrize(
@@ -216,16 +205,8 @@ def test_unregistered_name_suggests(name, messages, tmp_path, monkeypatch):
     'entry_point, package, remedy',
     [
         ('no_such_package.envs:Env', 'no_such_package', '.'),
-        (
-            'gymnasium.envs.mujoco.ant_v5:AntEnv',
-            'mujoco',
-            ": pip install 'gymnasium[mujoco]'",
-        ),
-        (
-            'gymnasium.envs.box2d:LunarLander',
-            'Box2D',
-            ": pip install 'gymnasium[box2d]'",
-        ),
+        ('gymnasium.envs.mujoco.ant_v5:AntEnv', 'mujoco', ": pip install 'gymnasium[mujoco]'"),
+        ('gymnasium.envs.box2d:LunarLander', 'Box2D', ": pip install 'gymnasium[box2d]'"),
     ],
 )
 def test_missing_package_is_named_before_workers_start(
@@ -243,9 +224,7 @@ def test_missing_package_is_named_before_workers_start(
 
 
 @pytest.mark.parametrize('env_processes', [False, True])
-def test_function_that_makes_a_vector_of_environments_is_refused(
-    start, env_processes
-):
+def test_function_that_makes_a_vector_of_environments_is_refused(start, env_processes):
     def make():
         return gym.make_vec('CartPole-v1', num_envs=2)
 
@@ -332,9 +311,7 @@ def test_what_is_no_environment_is_named(start, monkeypatch):
 
     message = 'What Duck makes is no gymnasium.Env but a .*Duck. Derive it'
     for version, wrapper in (('0.21.0', 'GymV21'), ('0.26.2', 'GymV26')):
-        monkeypatch.setattr(
-            importlib.metadata, 'version', lambda _, v=version: v
-        )
+        monkeypatch.setattr(importlib.metadata, 'version', lambda _, v=version: v)
         with pytest.raises(errors.EnvError, match=wrapper):
             env_setup.constructor(config(env=Duck))()
     with pytest.raises(errors.EnvError, match=message) as info:
@@ -342,9 +319,7 @@ def test_what_is_no_environment_is_named(start, monkeypatch):
     assert '\n' not in str(info.value)
 
 
-def test_environment_registered_here_works_in_a_worker(
-    start, registered, counter
-):
+def test_environment_registered_here_works_in_a_worker(start, registered, counter):
     def make(**kwargs):
         return counter(**kwargs)
 
@@ -428,9 +403,7 @@ def test_limit_is_that_of_the_environment_unless_max_length_is_lower(
     vector.close()
 
 
-@pytest.mark.parametrize(
-    'max_length, limit', [(None, 200), (300, 200), (50, 50)]
-)
+@pytest.mark.parametrize('max_length, limit', [(None, 200), (300, 200), (50, 50)])
 def test_limit_of_a_native_environment(max_length, limit):
     found = config(env='native:Pendulum-v1', max_length=max_length)
     for batch_env in simulation_graph.define_native_batch_envs(found):
@@ -453,9 +426,7 @@ def test_environments_of_mujoco_are_quiet(start, tmp_path, monkeypatch, capfd):
 @pytest.mark.parametrize('policy', ['ignore', 'clip', 'error'])
 def test_observations_beyond_the_bounds(start, counter, policy):
     settings = config(
-        env=counter,
-        env_kwargs={'sizes': {'a': 20.0, 'deep': {'b': 2.0}}},
-        observ_bounds=policy,
+        env=counter, env_kwargs={'sizes': {'a': 20.0, 'deep': {'b': 2.0}}}, observ_bounds=policy
     )
     batch = start(env_setup.constructor(settings))
     if policy == 'error':
@@ -481,9 +452,7 @@ def test_constructor_takes_along_what_it_needs_alone(counter):
 
 def test_bounds_are_for_environments_in_processes():
     with pytest.raises(errors.ConfigError, match='in processes; nothing'):
-        env_setup.require(
-            config(env='native:CartPole-v1', observ_bounds='clip')
-        )
+        env_setup.require(config(env='native:CartPole-v1', observ_bounds='clip'))
 
 
 def test_function_that_cannot_be_asked_for_frames_is_refused(counter):
@@ -499,8 +468,7 @@ def test_function_that_cannot_be_asked_for_frames_is_refused(counter):
     for env in (blind, functools.partial(blind, size=3)):
         settings = config(env=env)
         with pytest.raises(
-            errors.EnvError,
-            match=r'blind.* takes no argument .*Add render_mode=None',
+            errors.EnvError, match=r'blind.* takes no argument .*Add render_mode=None'
         ):
             env_setup.constructor(settings, render_mode='rgb_array')
 
@@ -519,12 +487,8 @@ def test_environment_that_draws_no_frames_is_refused(monkeypatch, modes, told):
         monkeypatch.setattr(Unseen, '__init__', lambda self: None)
     gym.register('Unseen-v0', Unseen)
     try:
-        make = env_setup.constructor(
-            config(env='Unseen-v0'), render_mode='rgb_array'
-        )
-        message = (
-            rf"'Unseen-v0' draws no frames.*'rgb_array', and it has {told}\."
-        )
+        make = env_setup.constructor(config(env='Unseen-v0'), render_mode='rgb_array')
+        message = rf"'Unseen-v0' draws no frames.*'rgb_array', and it has {told}\."
         with pytest.raises(errors.EnvError, match=message):
             make()
     finally:
@@ -570,8 +534,7 @@ def test_camera_follows_the_body(start):
 
 
 @pytest.mark.parametrize(
-    'name',
-    ['Reacher-v5', pytest.param('InvertedPendulum-v5', marks=pytest.mark.slow)],
+    'name', ['Reacher-v5', pytest.param('InvertedPendulum-v5', marks=pytest.mark.slow)]
 )
 def test_body_that_stays_has_the_camera_of_gymnasium(start, name):
     def theirs(render_mode):
@@ -601,29 +564,17 @@ def test_atari_says_nothing(run_python):
 @pytest.mark.parametrize(
     ('env', 'kwargs', 'message'),
     [
-        (
-            'native:Catch-v0',
-            {'frame': 2},
-            r"\(frames\), got 'frame'; .*'frames'",
-        ),
+        ('native:Catch-v0', {'frame': 2}, r"\(frames\), got 'frame'; .*'frames'"),
         ('native:CartPole-v1', {'size': 2}, r"\(none\), got 'size'\."),
         ('native:Catch-v0', {'frames': 'a'}, "frames must .*, got 'a'"),
         ('CartPole-v1', {'sutton_barto_rewards': 1}, "'sutton_barto_reward'"),
         ('Pendulum-v1', {1: 2}, r'\(g\), got 1'),
         ('Counter', {'size': 2}, r"\(sizes, name\), got 'size'; .*'sizes'"),
-        (
-            'Counter',
-            {'name': 'x'},
-            'must have sizes, .* arguments are sizes, n',
-        ),
+        ('Counter', {'name': 'x'}, 'must have sizes, .* arguments are sizes, n'),
     ],
 )
-def test_arguments_that_an_environment_does_not_take(
-    env, kwargs, message, counter
-):
-    settings = config(
-        env=counter if env == 'Counter' else env, env_kwargs=kwargs
-    )
+def test_arguments_that_an_environment_does_not_take(env, kwargs, message, counter):
+    settings = config(env=counter if env == 'Counter' else env, env_kwargs=kwargs)
     with pytest.raises(errors.UserError, match=message) as raised:
         if env_setup.is_native(settings):
             env_setup.native(settings)

@@ -63,9 +63,7 @@ def command(run, *arguments):
     return evaluate.main([f'--logdir={run}', *arguments])
 
 
-def test_every_environment_plays_as_many_episodes(
-    tiny, tmp_path, eagerly, monkeypatch
-):
+def test_every_environment_plays_as_many_episodes(tiny, tmp_path, eagerly, monkeypatch):
     """With a memory, masks and images within a Dict."""
     config = tiny(env=Halves, network='recurrent', steps=10, eval_every=10)
     run = train(config, tmp_path)
@@ -121,9 +119,7 @@ def test_native_environments_play_as_the_loop_of_a_user(native_run):
 
 def test_interval_is_that_of_the_mean():
     scores = tuple(np.random.default_rng(0).normal(5, 2, 400).tolist())
-    made = evaluation.Evaluation(
-        'run', 1, 'env', 0, True, (), scores, (1,) * 400
-    )
+    made = evaluation.Evaluation('run', 1, 'env', 0, True, (), scores, (1,) * 400)
     low, high = made.interval
     assert high - low == pytest.approx(2 * 1.96 * 2 / 20, rel=0.1)
     assert made.standard_error == pytest.approx(2 / 20, rel=0.1)
@@ -143,8 +139,7 @@ def test_command_prints_a_table_and_json(native_run, tmp_path, capsys):
     assert said.out == f'{found}\n' and not said.err
     lines = said.out.splitlines()
     assert lines[2] == (
-        'played      4 episodes of native:Pendulum-v1, most probable actions, '
-        'seed 3'
+        'played      4 episodes of native:Pendulum-v1, most probable actions, seed 3'
     )
     assert lines[4].split() == ['mean', 'std', 'min', 'median', 'max']
     assert lines[5].split()[1] == f'{np.mean(found.scores):,.1f}'
@@ -161,14 +156,9 @@ def test_command_prints_a_table_and_json(native_run, tmp_path, capsys):
     assert '\nchanged     max_length=30\n\n' in said.out and not said.err
 
 
-def test_what_nobody_reads_or_a_terminal_lacks_is_no_error(
-    native_run, monkeypatch
-):
+def test_what_nobody_reads_or_a_terminal_lacks_is_no_error(native_run, monkeypatch):
     ends = os.pipe()
-    with (
-        open(ends[1], 'w', encoding='ascii') as closed,
-        monkeypatch.context() as patch,
-    ):
+    with open(ends[1], 'w', encoding='ascii') as closed, monkeypatch.context() as patch:
         patch.setattr(sys, 'stdout', closed)
         assert command(native_run, '--num_episodes=4') == 0
         assert b'\n' in os.read(ends[0], 2**16)
@@ -210,9 +200,7 @@ class Sevens(CartPoleEnv):
 """
 
 
-def test_environment_that_is_named_is_played(
-    debug_run, tmp_path, monkeypatch, capsys
-):
+def test_environment_that_is_named_is_played(debug_run, tmp_path, monkeypatch, capsys):
     (tmp_path / 'sevens.py').write_text(SEVENS)
     monkeypatch.chdir(tmp_path)
     given = [f'--logdir={debug_run.directory}', '--env=sevens.py:Sevens']

@@ -120,15 +120,11 @@ def test_small_images_and_other_algorithms_need_nothing_else(file):
     assert trpo.config == configs.trpo(env=trpo.config.env)
 
 
-@pytest.mark.parametrize(
-    'size, origin', [(9, 'the defaults of ppo'), (64, 'those for images')]
-)
+@pytest.mark.parametrize('size, origin', [(9, 'the defaults of ppo'), (64, 'those for images')])
 def test_arguments_are_those_that_replace_settings(file, size, origin):
     for name in 'Sized', 'make_vector':
         changes = [f'env_kwargs={{size: {size}}}', 'num_agents=2']
-        found = experiments.find(
-            env=f'{file}:{name}', env_processes=False, changes=changes
-        )
+        found = experiments.find(env=f'{file}:{name}', env_processes=False, changes=changes)
         assert found.origin == origin
 
 

@@ -100,10 +100,7 @@ def test_what_differs_is_not_written(run, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     'name, message',
-    [
-        ('policy.h5', 'What is policy.h5 to be'),
-        ('nowhere/policy.npz', 'There is no directory'),
-    ],
+    [('policy.h5', 'What is policy.h5 to be'), ('nowhere/policy.npz', 'There is no directory')],
 )
 def test_other_names_are_refused(tmp_path, name, message):
     with pytest.raises(errors.ConfigError, match=message):
@@ -115,9 +112,7 @@ def test_full_disk_leaves_nothing_of_a_saved_model(run, tmp_path, size):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
-        with pytest.raises(
-            errors.WriteError, match='Cannot write to'
-        ) as raised:
+        with pytest.raises(errors.WriteError, match='Cannot write to') as raised:
             agents.export(run, tmp_path / 'policy', check=False)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -163,10 +158,7 @@ def test_served_over_http(run, tmp_path, start_python):
         state = answer['state']
     assert np.any(state)
     status, answer = post(port, {'observ': 1, 'mask': [1] * 7})
-    assert (status, answer['error']) == (
-        400,
-        'ValueError: [[1]] is not within the space.',
-    )
+    assert (status, answer['error']) == (400, 'ValueError: [[1]] is not within the space.')
 
 
 def wait_for(port):

@@ -6,17 +6,10 @@ import re
 import gymnasium as gym
 import pytest
 from tensorboard import plugin_util
-from tensorboard.backend.event_processing import (
-    data_provider,
-    plugin_event_multiplexer,
-)
+from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
 from tensorboard.context import RequestContext
 from tensorboard.plugins import base_plugin
-from tensorboard.plugins.hparams import (
-    api_pb2,
-    backend_context,
-    list_session_groups,
-)
+from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_groups
 
 import agents
 from agents.config import render
@@ -28,9 +21,7 @@ def make():
 
 
 def test_values_that_are_plain_are_hyperparameters():
-    config = configs.ppo(
-        env=make, env_kwargs={'a': [1]}, policy_layers=[8, 4], kl_stop=0.5
-    )
+    config = configs.ppo(env=make, env_kwargs={'a': [1]}, policy_layers=[8, 4], kl_stop=0.5)
     found = render.as_hyperparameters(config)
     assert found['policy_layers'] == '[8, 4]' and found['kl_stop'] == 0.5
     assert found['env_kwargs'] == '{a: [1]}'
@@ -58,14 +49,10 @@ def tensorboard(tmp_path):
         multiplexer = plugin_event_multiplexer.EventMultiplexer()
         multiplexer.AddRunsFromDirectory(str(tmp_path))
         multiplexer.Reload()
-        provider = data_provider.MultiplexerDataProvider(
-            multiplexer, str(tmp_path)
-        )
+        provider = data_provider.MultiplexerDataProvider(multiplexer, str(tmp_path))
         handler = list_session_groups.Handler(
             RequestContext(),
-            backend_context.Context(
-                base_plugin.TBContext(data_provider=provider)
-            ),
+            backend_context.Context(base_plugin.TBContext(data_provider=provider)),
             'id',
             api_pb2.ListSessionGroupsRequest(
                 slice_size=100, allowed_statuses=[api_pb2.STATUS_UNKNOWN]
@@ -77,9 +64,7 @@ def tensorboard(tmp_path):
 
 
 @pytest.mark.slow
-def test_runs_are_compared_by_their_scores(
-    tiny, tmp_path, eagerly, tensorboard
-):
+def test_runs_are_compared_by_their_scores(tiny, tmp_path, eagerly, tensorboard):
     scores = {}
     for rate in (0.5, 0.25):
         run = tmp_path / f'{rate}'
@@ -93,8 +78,7 @@ def test_runs_are_compared_by_their_scores(
     for group in groups:
         rate = group.hparams['learning_rate'].number_value
         values = {
-            value.name.tag: (value.value, value.training_step)
-            for value in group.metric_values
+            value.name.tag: (value.value, value.training_step) for value in group.metric_values
         }
         assert values['eval/score'] == (pytest.approx(scores.pop(rate)), 40)
         assert group.name == f'{tmp_path.name}/{rate}'

@@ -52,12 +52,7 @@ def run(tiny, tmp_path, eagerly):
 
     def go(names, steps=24):
         config = tiny(
-            env=Walk,
-            log_info=names,
-            update_every=6,
-            batch_size=6,
-            steps=steps,
-            eval_every=24,
+            env=Walk, log_info=names, update_every=6, batch_size=6, steps=steps, eval_every=24
         )
         stream = io.StringIO()
         terminal = console.Console(stream)
@@ -86,9 +81,7 @@ def test_means_are_reported(run):
         assert math.isnan(metrics['info/is_succes'])
         assert row['info/is_succes'] == ''
     (line,) = told
-    assert line.endswith(
-        "no info has had 'is_succes' so far; did you mean 'is_success'?"
-    )
+    assert line.endswith("no info has had 'is_succes' so far; did you mean 'is_success'?")
 
 
 @pytest.mark.slow
@@ -119,15 +112,10 @@ class Pair(World):
         return [value, [[15.0, 0.0], [3.0, 0.0]]]
 
 
-@pytest.mark.parametrize(
-    'ranks, expected', [(ALONE, 1.0), (Pair(), 4.0)], ids=['one', 'two']
-)
+@pytest.mark.parametrize('ranks, expected', [(ALONE, 1.0), (Pair(), 4.0)], ids=['one', 'two'])
 def test_means_are_those_of_all_ranks(ranks, expected):
     told = []
-    envs = {
-        'train': Fake([1, math.nan], names=['z', 'yy']),
-        'eval': Fake(names=['y y']),
-    }
+    envs = {'train': Fake([1, math.nan], names=['z', 'yy']), 'eval': Fake(names=['y y'])}
 
     def say(*words):
         told.append(words)

@@ -310,10 +310,7 @@ def test_forked_process_is_neither_waited_for_nor_heard():
 
 
 def test_handler_that_an_environment_has_removed_is_set_again():
-    with (
-        pytest.raises(KeyboardInterrupt),
-        interrupts.Interrupts(quiet=True) as signals,
-    ):
+    with pytest.raises(KeyboardInterrupt), interrupts.Interrupts(quiet=True) as signals:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         with signals.during('training'):
             os.kill(os.getpid(), signal.SIGTERM)
@@ -353,9 +350,7 @@ def test_afterwards_all_is_as_before(request):
     for _ in range(3):
         with interrupts.Interrupts():
             (listener,) = [
-                thread
-                for thread in threading.enumerate()
-                if thread.name.endswith('(_listen)')
+                thread for thread in threading.enumerate() if thread.name.endswith('(_listen)')
             ]
         listener.join(30)
         assert not listener.is_alive()

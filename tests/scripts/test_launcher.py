@@ -31,9 +31,7 @@ def relay():
 
     def run(*parts):
         with os.fdopen(reader, 'rb') as source:
-            thread = threading.Thread(
-                target=launcher._relay, args=[source, target, heard]
-            )
+            thread = threading.Thread(target=launcher._relay, args=[source, target, heard])
             thread.start()
             for part in parts:
                 os.write(writer, part)
@@ -64,9 +62,7 @@ def test_lines_of_the_launcher_do_not(relay):
     assert heard.killed == 'Killed (signal 9)'
 
 
-def test_line_of_the_launcher_that_comes_in_pieces_is_not_shown(
-    relay, monkeypatch
-):
+def test_line_of_the_launcher_that_comes_in_pieces_is_not_shown(relay, monkeypatch):
     parts = iter([b'one\n====', b'=' * 79 + b'\ntw', b'o\n===', b''])
     monkeypatch.setattr(launcher.os, 'read', lambda *_: next(parts))
     shown, _ = relay()
@@ -104,12 +100,9 @@ os.write(1, b'told\\n' if ended else b'left alone\\n')
 
 
 @pytest.mark.parametrize(
-    'before, expected',
-    [([], 'told'), (['env', '--ignore-signal=HUP'], 'left alone')],
+    'before, expected', [([], 'told'), (['env', '--ignore-signal=HUP'], 'left alone')]
 )
-def test_terminal_that_is_closed_is_told_unless_ignored(
-    tmp_path, before, expected, start_python
-):
+def test_terminal_that_is_closed_is_told_unless_ignored(tmp_path, before, expected, start_python):
     (tmp_path / 'waits.py').write_text(MODULE)
     code = "from agents.terminal import launcher; launcher.run(2, 'waits', [])"
     program = start_python('-c', code, before=before, cwd=tmp_path)
@@ -128,9 +121,7 @@ while :; do sleep 0.02; done
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
-def test_signal_at_the_start_is_repeated_and_is_the_status(
-    tmp_path, monkeypatch, capfd, number
-):
+def test_signal_at_the_start_is_repeated_and_is_the_status(tmp_path, monkeypatch, capfd, number):
     mpiexec = tmp_path / 'mpiexec'
     mpiexec.write_text(DEAF)
     mpiexec.chmod(0o700)
@@ -171,9 +162,7 @@ def test_ranks_are_told_how_wide_the_terminal_is(monkeypatch):
     assert launcher._describe_terminal() == '123'
 
 
-def test_modules_of_the_working_directory_are_not_imported(
-    tmp_path, run_python
-):
+def test_modules_of_the_working_directory_are_not_imported(tmp_path, run_python):
     """As where the command is not started by -m."""
     (tmp_path / 'numpy.py').write_text('raise SystemExit("not this one")')
     _, *words = launcher.command_of('agents.scripts.train')
@@ -198,9 +187,7 @@ def test_something_else_on_the_path_is_not_this_package(
     env.close()
 
 
-def test_command_is_called_by_the_name_of_its_module(
-    tmp_path, monkeypatch, run_python
-):
+def test_command_is_called_by_the_name_of_its_module(tmp_path, monkeypatch, run_python):
     monkeypatch.setattr(sys, 'path', [str(tmp_path), *sys.path])
     code = 'import sys; print(__name__, *sys.argv)'
     (tmp_path / 'said.py').write_text(code)

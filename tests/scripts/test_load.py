@@ -38,9 +38,7 @@ class Told(gym.Env):
 
     def __init__(self):
         place = gym.spaces.Box(-1, 1, (2,))
-        self.observation_space = gym.spaces.Dict(
-            {'place': place, 'a mission': Mission()}
-        )
+        self.observation_space = gym.spaces.Dict({'place': place, 'a mission': Mission()})
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -110,9 +108,7 @@ def test_text_is_left_out(tiny, tmp_path, eagerly):
         single({'place': np.ones(2), 'b': 'text'})
     exported = agents.export(tmp_path, tmp_path / 'policy.npz', config=config)
     assert exported.comparison.source == 'Told'
-    assert [each['name'] for each in exported.description['inputs']] == [
-        'observ_place'
-    ]
+    assert [each['name'] for each in exported.description['inputs']] == ['observ_place']
 
 
 @pytest.mark.parametrize('count', [1, 5, 7])
@@ -137,9 +133,7 @@ def test_samples_vary_and_can_be_repeated(debug_run):
     assert samples == [int(second(o, deterministic=False)) for o in observs]
 
 
-@pytest.mark.parametrize(
-    'kind', ['compiled', pytest.param('recurrent', marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize('kind', ['compiled', pytest.param('recurrent', marks=pytest.mark.slow)])
 def test_scores_are_those_of_the_evaluation(debug_run, recurrent_run, kind):
     directory = debug_run.directory if kind == 'compiled' else recurrent_run
     with open(directory / 'progress.csv', newline='') as file:
@@ -238,9 +232,7 @@ def test_agents_of_a_batch_have_states_of_their_own(recurrent_run):
 
 def test_actions_are_within_the_bounds(recurrent_run):
     loaded = agents.load(recurrent_run, num_agents=3)
-    actions = np.concatenate(
-        [loaded(STATES, deterministic=False) for _ in range(50)]
-    )
+    actions = np.concatenate([loaded(STATES, deterministic=False) for _ in range(50)])
     assert all(loaded.action_space.contains(action) for action in actions)
     # The bounds are at 2 and, with a deviation of 1 in the range from -1 to 1,
     # often reached.
@@ -261,9 +253,7 @@ def test_actions_are_within_the_bounds(recurrent_run):
 def test_actions_are_those_of_the_environment(space, tiny, eagerly):
     config, observs = tiny(), gym.spaces.Box(-1, 1, (3,), np.float32)
     made = networks.define(observs, space, config)
-    loaded = LoadedPolicy(
-        policy.define(made.policy, observs, space, config), observs
-    )
+    loaded = LoadedPolicy(policy.define(made.policy, observs, space, config), observs)
     actions = [loaded(STATES[0], deterministic=False) for _ in range(20)]
     actions.append(loaded(STATES[0]))
     assert all(space.contains(action) for action in actions)
@@ -292,9 +282,7 @@ def test_checkpoint_that_is_asked_for(debug_run, checkpoint):
         expected = checkpoint(debug_run.directory, step)
         normalizer = loaded._policy.normalizer._normalizers['observ']
         prefix = 'policy/normalizer/observ'
-        np.testing.assert_array_equal(
-            normalizer.mean, expected[f'{prefix}/mean']
-        )
+        np.testing.assert_array_equal(normalizer.mean, expected[f'{prefix}/mean'])
         assert normalizer.count == step
 
 
@@ -329,9 +317,7 @@ def tell_score(run, step, score):
     """Change the score that a checkpoint tells; None is as without one."""
     path = run / 'checkpoints' / f'{step:012d}' / 'manifest.json'
     known = {**json.loads(path.read_text()), 'score': score}
-    path.write_text(
-        json.dumps({k: v for k, v in known.items() if v is not None})
-    )
+    path.write_text(json.dumps({k: v for k, v in known.items() if v is not None}))
 
 
 def test_settings_that_do_not_fit_the_checkpoint(run):

@@ -66,9 +66,7 @@ class Brittle(gym.Wrapper):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not os.path.exists('/proc/self/statm'), reason='There is no /proc.'
-)
+@pytest.mark.skipif(not os.path.exists('/proc/self/statm'), reason='There is no /proc.')
 @pytest.mark.parametrize('env', ['CartPole-v1', 'native:CartPole-v1'])
 def test_three_trainings_take_as_much_as_two(env, run_python):
     code, output, problems = run_python('-c', TRAIN, env)

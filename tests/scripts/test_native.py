@@ -100,8 +100,7 @@ def write_demonstrations(file):
 
 
 @pytest.mark.parametrize(
-    'algorithm',
-    ['ppo', *[pytest.param(x, marks=SLOW) for x in ('trpo', 'acktr', 'gail')]],
+    'algorithm', ['ppo', *[pytest.param(x, marks=SLOW) for x in ('trpo', 'acktr', 'gail')]]
 )
 @pytest.mark.usefixtures('eagerly')
 def test_halves_of_every_algorithm_are_the_whole(algorithm, tmp_path):
@@ -131,9 +130,7 @@ def test_halves_of_every_algorithm_are_the_whole(algorithm, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_goes_on_bit_for_bit(
-    whole, tmp_path, start_python
-):
+def test_killed_at_any_moment_it_goes_on_bit_for_bit(whole, tmp_path, start_python):
     logdir = tmp_path / 't-kill_me'
     file = tmp_path / 'configs.py'
     file.write_text(
@@ -181,9 +178,7 @@ def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
         'trpo': {'value_batch_size': 16, 'value_epochs': 1},
         'acktr': {'value_batch_size': 16, 'value_epochs': 1},
     }
-    small = {
-        key: value for key, value in changes().items() if key != 'batch_size'
-    }
+    small = {key: value for key, value in changes().items() if key != 'batch_size'}
     small.pop('update_epochs', None)
     run = getattr(configs, algorithm)(
         env=env,
@@ -202,9 +197,7 @@ def test_every_algorithm_and_network_runs_on_both_kinds(algorithm, kind, env):
 def test_native_run_is_traced_once_and_learns(monkeypatch):
     small = config()
     envs = simulation_graph.define_native_batch_envs(small)
-    graph = simulation_graph.define_simulation_graph(
-        *envs, small, one_program=True
-    )
+    graph = simulation_graph.define_simulation_graph(*envs, small, one_program=True)
     graph.restart()
     traced = []
 

@@ -25,13 +25,9 @@ OBSERVS = {
     'Discrete': gym.spaces.Discrete(5, start=2),
     'MultiDiscrete': gym.spaces.MultiDiscrete([[2, 3], [4, 5]]),
     'MultiBinary': gym.spaces.MultiBinary((2, 2)),
-    'Tuple': gym.spaces.Tuple(
-        [gym.spaces.Discrete(3), gym.spaces.Box(-1, 1, (2,), np.float32)]
-    ),
+    'Tuple': gym.spaces.Tuple([gym.spaces.Discrete(3), gym.spaces.Box(-1, 1, (2,), np.float32)]),
     'Dict': gym.spaces.Dict(
-        b=gym.spaces.Dict(
-            d=gym.spaces.MultiBinary(2), c=gym.spaces.Discrete(3)
-        ),
+        b=gym.spaces.Dict(d=gym.spaces.MultiBinary(2), c=gym.spaces.Discrete(3)),
         a=gym.spaces.Box(0, 255, (2, 2), np.uint8),
     ),
 }
@@ -51,10 +47,7 @@ def config(**settings):
 
 def zeros(space):
     """Observations as they come out of the graph, `[batch, ...]`."""
-    return nested.map(
-        lambda spec: tf.zeros((BATCH, *spec.shape), spec.dtype),
-        spaces.specs(space),
-    )
+    return nested.map(lambda spec: tf.zeros((BATCH, *spec.shape), spec.dtype), spaces.specs(space))
 
 
 def apply(network, inputs):
@@ -72,9 +65,7 @@ def require_outputs_fit(observs, actions, recurrent):
     assert sequences.is_recurrent(made.value) == recurrent
 
 
-@pytest.mark.parametrize(
-    'recurrent', [False, pytest.param(True, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize('recurrent', [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_outputs_fit_the_actions(recurrent, subtests):
     # What reads observations knows of no actions, and the other way round.
     for name, observs in OBSERVS.items():
@@ -95,33 +86,21 @@ def test_flattening_computed_by_hand():
     flags = gym.spaces.Box(0, np.uint8([1, 4]), dtype=np.uint8)
     assert flat(flags, tf.constant([[1, 1]], tf.uint8)) == [[1, 0.25]]
     image = gym.spaces.Box(0, 255, (2,), np.uint8)
-    assert flat(image, tf.constant([[0, 51]], tf.uint8)) == [
-        [0, pytest.approx(0.2)]
-    ]
-    assert flat(gym.spaces.Discrete(3), tf.constant([2, 0])) == [
-        [0, 0, 1],
-        [1, 0, 0],
-    ]
+    assert flat(image, tf.constant([[0, 51]], tf.uint8)) == [[0, pytest.approx(0.2)]]
+    assert flat(gym.spaces.Discrete(3), tf.constant([2, 0])) == [[0, 0, 1], [1, 0, 0]]
     counts = gym.spaces.MultiDiscrete([2, 3])
     assert flat(counts, tf.constant([[1, 2]])) == [[0, 1, 0, 0, 1]]
-    assert flat(gym.spaces.MultiBinary(3), tf.constant([[1, 0, 1]])) == [
-        [1, 0, 1]
-    ]
+    assert flat(gym.spaces.MultiBinary(3), tf.constant([[1, 0, 1]])) == [[1, 0, 1]]
 
 
 def test_leaves_are_joined_in_the_order_of_their_names():
-    space = gym.spaces.Dict(
-        b=gym.spaces.Discrete(2), a=gym.spaces.Tuple([BOX, BOX])
-    )
+    space = gym.spaces.Dict(b=gym.spaces.Discrete(2), a=gym.spaces.Tuple([BOX, BOX]))
     pair = tf.constant([[1.0, 2]]), tf.constant([[3.0, 4]])
     value = {'b': tf.constant([1]), 'a': pair}
     assert flat(space, value) == [[1, 2, 3, 4, 0, 1]]
 
 
-@pytest.mark.parametrize(
-    ('actions', 'expected'),
-    [(BOX, 'GaussianHead'), (CHOICE, 'Dense')],
-)
+@pytest.mark.parametrize(('actions', 'expected'), [(BOX, 'GaussianHead'), (CHOICE, 'Dense')])
 def test_actions_decide_where_no_network_is_named(actions, expected):
     made = networks.define(BOX, actions, config())
     assert type(made.policy.layers[-1]).__name__ == expected
@@ -157,9 +136,7 @@ def test_layers_have_the_sizes_of_the_settings():
 
 
 def test_memory_comes_right_behind_an_encoder_if_there_are_no_layers():
-    settings = config(
-        network='recurrent', policy_layers=[], shared_encoder=True
-    )
+    settings = config(network='recurrent', policy_layers=[], shared_encoder=True)
     made = networks.define(BOX, CHOICE, settings)
     inputs = made.encoder(zeros(BOX))
     assert apply(made.policy, inputs).shape == (BATCH, 3)
@@ -175,9 +152,7 @@ def test_policy_and_value_share_no_weights():
 
 def weights(**settings):
     made = networks.define(BOX, CHOICE, config(**settings))
-    return np.concatenate(
-        [w.numpy().ravel() for n in made[:2] for w in n.trainable_variables]
-    )
+    return np.concatenate([w.numpy().ravel() for n in made[:2] for w in n.trainable_variables])
 
 
 def test_weights_repeat_with_the_seed_and_differ_without():
@@ -221,9 +196,7 @@ def test_convolution_is_that_of_keras():
     image = image.astype(np.float32)
     found = layer(image)
     kernel, bias = layer.get_weights()
-    expected = tf.nn.relu(
-        tf.nn.conv2d(image, kernel.reshape(3, 3, 3, 4), 1, 'VALID') + bias
-    )
+    expected = tf.nn.relu(tf.nn.conv2d(image, kernel.reshape(3, 3, 3, 4), 1, 'VALID') + bias)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -233,9 +206,7 @@ IMAGE = gym.spaces.Box(0, 255, (6, 5, 2), np.uint8)
 @pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
 @pytest.mark.parametrize('shared', [False, True])
 def test_image_within_a_dict_goes_through_convolutions(network, shared):
-    space = gym.spaces.Dict(
-        image=IMAGE, vector=BOX, choice=gym.spaces.Discrete(3)
-    )
+    space = gym.spaces.Dict(image=IMAGE, vector=BOX, choice=gym.spaces.Discrete(3))
     settings = config(network=network, shared_encoder=shared)
     made = networks.define(space, CHOICE, settings)
     assert (made.encoder is not None) == shared
@@ -395,8 +366,7 @@ def sequential(observ_space, action_space, config):
     shape = keras.Input(observ_space.shape)
     size = distributions.output_size(action_space)
     return [
-        keras.Sequential([shape, keras.layers.Dense(8), keras.layers.Dense(n)])
-        for n in (size, 1)
+        keras.Sequential([shape, keras.layers.Dense(8), keras.layers.Dense(n)]) for n in (size, 1)
     ]
 
 
@@ -404,10 +374,7 @@ def functional(observ_space, action_space, config):
     observ = keras.Input(observ_space.shape)
     size = distributions.output_size(action_space)
     return [
-        keras.Model(
-            observ, keras.layers.Dense(n)(keras.layers.Dense(8)(observ))
-        )
-        for n in (size, 1)
+        keras.Model(observ, keras.layers.Dense(n)(keras.layers.Dense(8)(observ))) for n in (size, 1)
     ]
 
 
@@ -424,9 +391,7 @@ def test_models_that_know_their_inputs_are_on_their_devices(function):
     # They begin as they would on one device.
     one = networks.define(SPACE, CHOICE, settings)
     for network, other in zip(made[:2], one[:2], strict=True):
-        for mine, theirs in zip(
-            network.get_weights(), other.get_weights(), strict=True
-        ):
+        for mine, theirs in zip(network.get_weights(), other.get_weights(), strict=True):
             np.testing.assert_array_equal(mine, theirs)
 
 
@@ -477,9 +442,7 @@ def hiding(observ_space, action_space, config):
 
 def remembering(observ_space, action_space, config):
     encoder = layers.Recurrent(
-        layers.Flatten(observ_space),
-        keras.layers.GRUCell(4),
-        keras.layers.Dense(3),
+        layers.Flatten(observ_space), keras.layers.GRUCell(4), keras.layers.Dense(3)
     )
     apart = [keras.Sequential([keras.layers.Dense(n)]) for n in (3, 1)]
     return Networks(*apart, encoder)

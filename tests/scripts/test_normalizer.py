@@ -52,9 +52,7 @@ def train(config, directory):
 def test_count_of_a_stranger_is_refused(tiny, tmp_path, monkeypatch):
     policy = train(tiny(env=Watched), tmp_path)
     for value in (np.nan, 1e300, -1.0):
-        monkeypatch.setattr(
-            tensors, 'read', lambda *_, v=value: dict.fromkeys(_[1], v)
-        )
+        monkeypatch.setattr(tensors, 'read', lambda *_, v=value: dict.fromkeys(_[1], v))
         with pytest.raises(errors.ConfigError, match='rewards in .* must be'):
             normalizer.of_rewards(tmp_path, policy.checkpoint, None)
 

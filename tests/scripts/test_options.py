@@ -39,9 +39,7 @@ def refused(capsys):
         (['zzz'], 'unrecognized arguments: zzz'),
     ],
 )
-def test_unknown_option_is_refused_with_what_was_meant(
-    refused, arguments, message
-):
+def test_unknown_option_is_refused_with_what_was_meant(refused, arguments, message):
     assert refused(*arguments).endswith(message)
 
 
@@ -68,9 +66,7 @@ def test_environments_may_have_processes_or_not():
     ],
     ids=['train', 'sweep', 'export', 'plot'],
 )
-def test_removed_working_directory_is_one_error(
-    command, arguments, tmp_path, monkeypatch, capsys
-):
+def test_removed_working_directory_is_one_error(command, arguments, tmp_path, monkeypatch, capsys):
     (tmp_path / 'gone').mkdir()
     monkeypatch.chdir(tmp_path / 'gone')
     (tmp_path / 'gone').rmdir()

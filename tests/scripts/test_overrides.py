@@ -65,9 +65,7 @@ def test_value_has_type_of_default(config, text, expected):
         ('network=[64]', 'one of feed_forward, '),
     ],
 )
-def test_value_of_other_type_is_refused_with_what_is_expected(
-    config, text, expected
-):
+def test_value_of_other_type_is_refused_with_what_is_expected(config, text, expected):
     key = text.partition('=')[0]
     message = f"The setting '{key}' has to be {expected}"
     with pytest.raises(errors.ConfigError, match=message):
@@ -110,9 +108,7 @@ def test_unknown_setting_suggests_nearest_and_lists_all(config):
     with pytest.raises(errors.ConfigError) as info:
         overrides.apply(config, ['lerning_rate=1'])
     message = str(info.value)
-    assert (
-        "no setting 'lerning_rate'; did you mean 'learning_rate'? " in message
-    )
+    assert "no setting 'lerning_rate'; did you mean 'learning_rate'? " in message
     assert all(key in message for key in config)
     with pytest.raises(errors.ConfigError, match="mean 'learning_rate'?"):
         overrides.apply(config, ['lr=1'])

@@ -14,9 +14,7 @@ def make(native=False, **settings):
     return plan.make(configs.ppo(**{**small, **settings}), native)
 
 
-@pytest.mark.parametrize(
-    'steps, trained', [(2000, 2000), (2001, 2200), (1999, 2000), (1, 200)]
-)
+@pytest.mark.parametrize('steps, trained', [(2000, 2000), (2001, 2200), (1999, 2000), (1, 200)])
 def test_steps_are_rounded_up_to_whole_rollouts(steps, trained):
     for eval_every in (1, 300, 1000, 100_000):
         phases = make(steps=steps, eval_every=eval_every)
@@ -33,11 +31,7 @@ def test_native_call_comprises_some_rollouts_if_they_are_small():
 
 def test_description_has_all_numbers():
     config = configs.ppo(
-        num_agents=10,
-        update_every=500,
-        steps=1_000_000,
-        eval_every=100_000,
-        eval_episodes=7,
+        num_agents=10, update_every=500, steps=1_000_000, eval_every=100_000, eval_episodes=7
     )
     assert plan.describe(config, plan.make(config)) == (
         '10 agents × 500 steps → update of 5,000 rows; 200 updates = '

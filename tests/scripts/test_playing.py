@@ -64,12 +64,8 @@ def run(config, train_once):
 def test_other_spaces_are_refused(command, run, config, tmp_path):
     play = {
         'evaluate': lambda **given: evaluation.evaluate(run, 1, **given),
-        'record': lambda **given: recording.record(
-            run, tmp_path / 'demos.npz', **given
-        ),
-        'export': lambda **given: export_run.export(
-            run, tmp_path / 'policy.npz', **given
-        ),
+        'record': lambda **given: recording.record(run, tmp_path / 'demos.npz', **given),
+        'export': lambda **given: export_run.export(run, tmp_path / 'policy.npz', **given),
         'film': lambda **given: video.visualize(run, tmp_path, **given),
     }[command]
     here = {} if command == 'export' else {'env_processes': False}
@@ -121,7 +117,5 @@ def test_film_of_a_run_without_checkpoints(run, config, tmp_path):
     (tmp_path / 'run' / 'progress.csv').unlink()
     with pytest.raises(errors.ConfigError, match='no checkpoint in .* yet'):
         video.visualize(tmp_path / 'run', config=config)
-    with pytest.raises(
-        errors.ConfigError, match='from 1 to 1,000, got 1000000'
-    ):
+    with pytest.raises(errors.ConfigError, match='from 1 to 1,000, got 1000000'):
         video.visualize(run, num_agents=10**6, config=config)

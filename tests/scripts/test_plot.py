@@ -147,9 +147,7 @@ def test_labels_follow_the_order_of_the_arguments(run, tmp_path):
         assert made.notes[0].endswith(f'/{names[0]}-0')
     texts = [text.get_text() for text in made.figure.axes[0].texts]
     assert {'easy', 'hard'} <= {*texts}
-    made = plotting.plot(
-        easy, labels=['PPO']
-    )  # The only line is named as well.
+    made = plotting.plot(easy, labels=['PPO'])  # The only line is named as well.
     assert 'PPO' in [text.get_text() for text in made.figure.axes[0].texts]
 
 
@@ -161,27 +159,21 @@ def test_runs_of_other_lengths_are_drawn_where_all_are(run, tmp_path):
     # Scores of the first are 1.5 and 3 there, of the second 10, 13⅓ and 20.
     expected = [[15, 5.75], [20, (2 + 40 / 3) / 2], [30, 11.5]]
     np.testing.assert_allclose(line, expected)
-    assert made.notes == [
-        'cart is drawn until step 30, which all 2 runs have; the longest has 40'
-    ]
+    assert made.notes == ['cart is drawn until step 30, which all 2 runs have; the longest has 40']
     assert made.summaries[0].steps == 30
 
 
 def test_runs_that_share_no_steps_are_refused(run, tmp_path):
     run('cart-s0', [1], seed=0)
     run('cart-s1', [1], seed=1, every=99)
-    with pytest.raises(
-        errors.ConfigError, match='no steps in common.*--by run'
-    ):
+    with pytest.raises(errors.ConfigError, match='no steps in common.*--by run'):
         plotting.plot(tmp_path / 'runs')
     assert len(plotting.plot(tmp_path / 'runs', by='run').summaries) == 2
 
 
 def test_runs_without_scores_are_left_out_and_told(run, tmp_path):
     run('cart-s0', [], [1, 2])
-    with pytest.raises(
-        errors.ConfigError, match='cart-s0 has no score of eval'
-    ):
+    with pytest.raises(errors.ConfigError, match='cart-s0 has no score of eval'):
         plotting.plot(tmp_path / 'runs')
     run('cart-s1', [1, 2], seed=1)
     made = plotting.plot(tmp_path / 'runs')
@@ -243,22 +235,15 @@ def test_table_fits_the_terminal():
     assert 'time' not in head and 'score' in head
 
 
-@pytest.mark.parametrize(
-    'names', [['a', '$\\frac{$'], [f'$\\g{{{i}$' for i in range(20)]]
-)
+@pytest.mark.parametrize('names', [['a', '$\\frac{$'], [f'$\\g{{{i}$' for i in range(20)]])
 def test_all_lines_are_named(names):
     lines = [
-        drawing.Line(name, *np.ones((4, 2)), color=number)
-        for number, name in enumerate(names)
+        drawing.Line(name, *np.ones((4, 2)), color=number) for number, name in enumerate(names)
     ]
     figure = drawing.draw({'': lines})
     assert drawing.encode(figure, 'png')
     texts = [text.get_text() for text in figure.axes[0].texts]
-    texts += [
-        text.get_text()
-        for legend in figure.legends
-        for text in legend.get_texts()
-    ]
+    texts += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     assert {*names} <= {*texts}
     looks = {
         (line.get_color(), line.get_linestyle(), str(line._dash_pattern))
@@ -320,9 +305,7 @@ def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
         (['runs', '--outfile=no/where.png'], 'Cannot write to no/where.png'),
     ],
 )
-def test_mistakes_are_a_line(
-    run, tmp_path, monkeypatch, capsys, arguments, message
-):
+def test_mistakes_are_a_line(run, tmp_path, monkeypatch, capsys, arguments, message):
     run('cart-s0', [1, 2])
     monkeypatch.chdir(tmp_path)
     assert plot.main(arguments) == 1

@@ -159,9 +159,7 @@ def test_first_rank_alone_prints_and_writes(whole):
 
 
 @pytest.mark.slow
-def test_rank_that_is_killed_ends_all_and_nothing_is_lost(
-    whole, start, checkpoint
-):
+def test_rank_that_is_killed_ends_all_and_nothing_is_lost(whole, start, checkpoint):
     program, directory = start('killed')
     await_checkpoint(program, directory)
     ranks_of(program)[1].kill()
@@ -183,11 +181,7 @@ def test_rank_that_is_killed_ends_all_and_nothing_is_lost(
 def test_another_number_of_ranks_goes_on(copied, start):
     for ranks, steps, agents in ((1, 160_000, 8), (2, 180_000, 16)):
         step = storage.last_checkpoint(copied)
-        settings = {
-            'steps': steps,
-            'eval_every': 10_000,
-            'num_agents': agents,
-        }
+        settings = {'steps': steps, 'eval_every': 10_000, 'num_agents': agents}
         program, _ = start('whole', ranks, **settings)
         code, output, problems = program.finish(timeout=300)
         assert code == 0, problems
@@ -276,9 +270,7 @@ world.connect().share(None)
 
 
 @pytest.mark.slow
-def test_from_python_all_ranks_have_all_scores_and_errors_end_all(
-    tmp_path, run_python
-):
+def test_from_python_all_ranks_have_all_scores_and_errors_end_all(tmp_path, run_python):
     ended = run_python('-c', FROM_PYTHON, ranks=2, cwd=tmp_path)
     first, second = [(tmp_path / str(rank)).read_text() for rank in range(2)]
     assert first == second

@@ -45,18 +45,14 @@ def train(config, logdir):
 
 
 def small(base, **settings):
-    return base.copy(
-        num_agents=2, steps=64, update_every=16, eval_every=32, **settings
-    )
+    return base.copy(num_agents=2, steps=64, update_every=16, eval_every=32, **settings)
 
 
 def command(run, file, *arguments):
     return record.main([f'--logdir={run}', f'--outfile={file}', *arguments])
 
 
-def test_command_tells_scores_that_are_in_the_file(
-    native_run, tmp_path, capsys
-):
+def test_command_tells_scores_that_are_in_the_file(native_run, tmp_path, capsys):
     file = tmp_path / 'demos.npz'
     assert command(native_run, file, '--num_episodes=3') == 0
     *episodes, whole = capsys.readouterr().out.splitlines()
@@ -70,8 +66,7 @@ def test_command_tells_scores_that_are_in_the_file(
         assert np.flatnonzero(stored['truncated']).tolist() == [19, 39, 59]
         scores = stored['reward'].reshape(3, 20).sum(1)
     assert episodes == [
-        f'episode {n}  score {score:.1f}  steps 20'
-        for n, score in enumerate(scores)
+        f'episode {n}  score {score:.1f}  steps 20' for n, score in enumerate(scores)
     ]
     assert whole.startswith(f'{file}  score {scores.mean():.1f} ± ')
     # Episodes differ, and the same command gives the same.
@@ -98,9 +93,7 @@ def test_steps_follow_from_each_other(native_run, tmp_path):
 
 def test_actions_are_sampled_where_asked_for(native_run, tmp_path):
     ways = [
-        recording.record(
-            native_run, tmp_path / 'demos.npz', 1, deterministic=way
-        )
+        recording.record(native_run, tmp_path / 'demos.npz', 1, deterministic=way)
         for way in (True, False)
     ]
     assert np.abs(ways[0].action - ways[1].action).max() > 0.1
@@ -116,16 +109,11 @@ def test_what_is_counted_is_recorded_and_filmed(tmp_path, eagerly):
         assert set(stored['action']) <= {7, 8}
         assert stored['terminated'].tolist() == [False, False, False, True] * 2
     low, high = sorted(played.scores)
-    assert repr(played) == (
-        f'Demonstrations(2 episodes, 8 steps, scores {low:.6g} to {high:.6g})'
-    )
+    assert repr(played) == (f'Demonstrations(2 episodes, 8 steps, scores {low:.6g} to {high:.6g})')
     assert played.scores == [*np.add.reduceat(stored_rewards(file), [0, 4])]
     shown = []
     video.visualize(
-        run,
-        config=config,
-        env_processes=False,
-        written=lambda file, score: shown.append(score),
+        run, config=config, env_processes=False, written=lambda file, score: shown.append(score)
     )
     assert shown == [None, min(played.scores)]
 
@@ -159,9 +147,7 @@ def test_imitating_nothing_is_refused(define):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('form', ['behaviour_cloning', 'airl'])
-def test_recorded_run_is_imitated_resumed_and_loaded(
-    native_run, tmp_path, eagerly, form
-):
+def test_recorded_run_is_imitated_resumed_and_loaded(native_run, tmp_path, eagerly, form):
     file = tmp_path / 'demos.npz'
     recording.record(native_run, file, 2)
     base = (

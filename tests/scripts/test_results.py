@@ -116,9 +116,6 @@ def test_damage_is_told(runs):
 
 
 def test_results_need_no_tensorflow(native_run, run_python):
-    code = (
-        'import agents, sys; agents.results(sys.argv[1]); '
-        "assert 'tensorflow' not in sys.modules"
-    )
+    code = "import agents, sys; agents.results(sys.argv[1]); assert 'tensorflow' not in sys.modules"
     finished = run_python('-c', code, native_run)
     assert not finished.code, finished.problems

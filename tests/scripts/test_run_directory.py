@@ -38,9 +38,7 @@ def test_lock_makes_the_directory(tmp_path):
         assert (tmp_path / 'runs' / 'mine').is_dir()
 
 
-def test_run_of_another_process_is_refused_until_it_ends(
-    tmp_path, lock_elsewhere
-):
+def test_run_of_another_process_is_refused_until_it_ends(tmp_path, lock_elsewhere):
     with lock_elsewhere(tmp_path) as process:
         with (
             pytest.raises(errors.ConfigError, match='Another process'),
@@ -111,10 +109,7 @@ def test_name_that_is_too_long_leaves_nothing(tmp_path, name):
         run_directory.claimed(tmp_path, name),
         run_directory.claimed(tmp_path / name, 'run'),
     ):
-        with (
-            pytest.raises(errors.UserError, match='Cannot write to'),
-            context,
-        ):
+        with pytest.raises(errors.UserError, match='Cannot write to'), context:
             pass
         assert not list(tmp_path.iterdir())
 
@@ -159,8 +154,7 @@ def test_claimed_directories_are_named_after_the_time(tmp_path):
     ):
         assert first != second
         times = [
-            datetime.datetime.strptime(path.name, '%Y%m%dT%H%M%S-mine')
-            for path in (first, second)
+            datetime.datetime.strptime(path.name, '%Y%m%dT%H%M%S-mine') for path in (first, second)
         ]
         now = datetime.datetime.now()
         assert all(abs((now - time).total_seconds()) < 60 for time in times)
@@ -226,15 +220,10 @@ def test_leftovers_are_removed_by_who_has_the_lock(tmp_path):
         assert not leftover.exists()
 
 
-def test_directory_is_where_it_was_though_the_working_directory_changes(
-    tmp_path, monkeypatch
-):
+def test_directory_is_where_it_was_though_the_working_directory_changes(tmp_path, monkeypatch):
     (tmp_path / 'elsewhere').mkdir()
     monkeypatch.chdir(tmp_path)
-    with (
-        run_directory.claimed('runs', 'mine') as claimed,
-        run_directory.locked('run'),
-    ):
+    with run_directory.claimed('runs', 'mine') as claimed, run_directory.locked('run'):
         monkeypatch.chdir(tmp_path / 'elsewhere')
         assert claimed.is_dir() and claimed.is_absolute()
     assert [path.name for path in tmp_path.iterdir()] == ['elsewhere']

@@ -17,18 +17,13 @@ def make(name, **changes):
 
 
 def labels(runs, by='config'):
-    return {
-        label: [run.name for run in members]
-        for label, members in run_groups.group(runs, by)
-    }
+    return {label: [run.name for run in members] for label, members in run_groups.group(runs, by)}
 
 
 def test_seeds_of_a_config_are_a_group():
     runs = [
         make('20261119T120001-cart', seed=0),
-        make(
-            '20261119T120002-cart', seed=1, num_workers=2
-        ),  # Which changes no result.
+        make('20261119T120002-cart', seed=1, num_workers=2),  # Which changes no result.
         make('20261119T120003-pole', env='Pendulum-v1'),
     ]
     assert labels(runs) == {
@@ -66,9 +61,7 @@ def test_groups_of_a_config_are_called_by_what_differs():
 
 def test_runs_of_equal_settings_and_other_configs_are_a_group():
     runs = [make('20261119T120001-cart'), make('mine-seed=2', seed=1)]
-    assert labels(runs) == {
-        'ppo on CartPole-v1': ['20261119T120001-cart', 'mine-seed=2']
-    }
+    assert labels(runs) == {'ppo on CartPole-v1': ['20261119T120001-cart', 'mine-seed=2']}
 
 
 def test_groups_can_be_made_by_other_things():
@@ -109,8 +102,7 @@ def test_runs_are_found_at_any_place_but_not_behind_links(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'name, message',
-    [('missing', 'Cannot look for runs in .*missing: No'), ('', 'no run with')],
+    'name, message', [('missing', 'Cannot look for runs in .*missing: No'), ('', 'no run with')]
 )
 def test_places_without_runs_are_named(tmp_path, name, message):
     with pytest.raises(errors.ConfigError, match=message):

@@ -68,9 +68,7 @@ def test_kl_target_is_described_for_each_algorithm():
     for algorithm in ALGORITHMS:
         *_, group = settings.list_groups(algorithm)
         for entry in group.settings.values():
-            assert 'surrogate' in group.settings or (
-                'surrogate' not in entry.meaning
-            )
+            assert 'surrogate' in group.settings or ('surrogate' not in entry.meaning)
 
 
 def test_names_are_those_that_there_are():
@@ -78,9 +76,7 @@ def test_names_are_those_that_there_are():
     from agents.training import networks
 
     functions = {
-        name
-        for name, value in vars(keras.activations).items()
-        if inspect.isfunction(value)
+        name for name, value in vars(keras.activations).items() if inspect.isfunction(value)
     } - {'get', 'serialize', 'deserialize'}
     assert functions <= set(settings.ACTIVATIONS)
     for name in settings.ACTIVATIONS:

@@ -9,12 +9,7 @@ import pytest
 
 from agents.config import overrides, store
 from agents.config.lookup import list_configs
-from agents.config.render import (
-    LEGEND,
-    format_columns,
-    format_page,
-    format_value,
-)
+from agents.config.render import LEGEND, format_columns, format_page, format_value
 from agents.config.settings import ALGORITHM_GROUPS
 from agents.scripts import configs, train
 from agents.tools.attr_dict import AttrDict
@@ -30,9 +25,7 @@ def make_maze():
 
 def parse_columns(text):
     """The marks and values of the settings by name, of one line each."""
-    rows = re.findall(
-        r'^([ *]) (\w+) +(\S+|\[.*?\]|\{.*?\})(?:  .*)?$', text, re.M
-    )
+    rows = re.findall(r'^([ *]) (\w+) +(\S+|\[.*?\]|\{.*?\})(?:  .*)?$', text, re.M)
     return {name: (mark, value) for mark, name, value in rows}
 
 
@@ -130,8 +123,7 @@ def test_page_has_every_setting_once_in_its_place():
     sections = format_page().split('\n## ')
     titles = [section.partition('\n')[0] for section in sections]
     ppo, reinforce = [
-        sections[titles.index(ALGORITHM_GROUPS[name].title)]
-        for name in ('ppo', 'reinforce')
+        sections[titles.index(ALGORITHM_GROUPS[name].title)] for name in ('ppo', 'reinforce')
     ]
     assert '`configs.ppo()`.' in ppo
     assert 'where `gae_lambda` is 0.97 by default' in reinforce

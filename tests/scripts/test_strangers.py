@@ -106,11 +106,7 @@ def test_environment_of_a_stranger_is_not_imported(place, run, touched, capsys):
             r"error: The setting 'env' of \S+ names code \('\S*evil:X-v0'\), "
             r'and its settings were not written by you on this '
             r'machine, or not by this version'
-            + (
-                r"; yours is 'CartPole-v1'"
-                if '--config=debug' in command
-                else ''
-            )
+            + (r"; yours is 'CartPole-v1'" if '--config=debug' in command else '')
             + r'\. Pass --trust [^\n]+\n',
             problems,
         ), problems
@@ -118,9 +114,7 @@ def test_environment_of_a_stranger_is_not_imported(place, run, touched, capsys):
     assert not (place / 'videos').exists()
 
 
-def test_policy_of_a_stranger_is_loaded_without_its_environment(
-    place, run, touched
-):
+def test_policy_of_a_stranger_is_loaded_without_its_environment(place, run, touched):
     policy = agents.load(os.path.relpath(run))
     assert policy(policy.observation_space.sample()) in (0, 1)
     assert agents.load(run, agents.configs.debug()).action_space.n == 2
@@ -136,9 +130,7 @@ def test_policy_of_a_stranger_is_loaded_without_its_environment(
     ],
     ids=str,
 )
-def test_other_ways_to_the_code_of_a_stranger(
-    run, touched, changes, monkeypatch, capsys
-):
+def test_other_ways_to_the_code_of_a_stranger(run, touched, changes, monkeypatch, capsys):
     plant(run, touched, **changes)
     monkeypatch.chdir(run)
     monkeypatch.syspath_prepend(str(run))
@@ -158,9 +150,7 @@ def test_other_names_are_looked_up(run, touched, kind, monkeypatch):
         agents.load(run)
 
 
-def test_environment_of_a_stranger_that_is_trusted_is_filmed(
-    run, tmp_path, monkeypatch, capsys
-):
+def test_environment_of_a_stranger_that_is_trusted_is_filmed(run, tmp_path, monkeypatch, capsys):
     (tmp_path / 'strange_games.py').write_text(GAMES)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -172,15 +162,10 @@ def test_environment_of_a_stranger_that_is_trusted_is_filmed(
     assert visualize.main([*film, '--trust']) == 0
     shown = capsys.readouterr().err
     assert f'({tmp_path}/strange_games.py)' in shown and shown.count('\n') == 1
-    assert (
-        pathlib.Path('videos/agent0-episode0-step2000.mp4').stat().st_size
-        > 1000
-    )
+    assert pathlib.Path('videos/agent0-episode0-step2000.mp4').stat().st_size > 1000
 
 
-def test_callback_of_a_stranger_is_not_called(
-    run, touched, monkeypatch, capsys
-):
+def test_callback_of_a_stranger_is_not_called(run, touched, monkeypatch, capsys):
     (run / 'evil.py').write_text(EVIL.format(touched=str(touched)))
     replace(run, 'callbacks: []', f"callbacks: ['{run}/evil.py:hook']")
     monkeypatch.chdir(run.parent.parent)
@@ -227,12 +212,9 @@ LINKED_FILES = [
 
 
 @pytest.mark.parametrize(
-    'name',
-    [*LINKED_FILES, pytest.param('progress.tmp', marks=pytest.mark.slow)],
+    'name', [*LINKED_FILES, pytest.param('progress.tmp', marks=pytest.mark.slow)]
 )
-def test_linked_file_is_not_followed(
-    run, victims, name, monkeypatch, capsys, eagerly
-):
+def test_linked_file_is_not_followed(run, victims, name, monkeypatch, capsys, eagerly):
     link(run / name, victims / 'thesis')
     monkeypatch.chdir(run.parent.parent)
     resume = ['--config=debug', '--timestamp=now', '--noenv_processes']
@@ -258,9 +240,7 @@ def test_linked_leftover_is_named_and_not_followed(run, victims, capsys):
 
 
 @pytest.mark.parametrize('name', ['checkpoints', 'train', 'eval'])
-def test_linked_directory_is_refused_and_not_pruned(
-    run, victims, name, monkeypatch, capsys
-):
+def test_linked_directory_is_refused_and_not_pruned(run, victims, name, monkeypatch, capsys):
     link(run / name, victims)
     monkeypatch.chdir(run.parent.parent)
     resume = ['--config=debug', '--timestamp=now', '--noenv_processes']
@@ -284,9 +264,7 @@ def test_linked_checkpoint_is_neither_read_nor_removed(run, victims):
         agents.load(run, checkpoint=3000)
 
 
-def test_resumed_on_the_command_line_with_links_everywhere(
-    run, victims, run_python
-):
+def test_resumed_on_the_command_line_with_links_everywhere(run, victims, run_python):
     for name in (*LINKED_FILES, 'progress.tmp'):
         link(run / name, victims / 'thesis')
     for name in ('checkpoints', 'train', 'eval'):
@@ -322,9 +300,7 @@ def test_run_itself_may_be_a_link(run, tmp_path, monkeypatch, eagerly):
         ('spaces.bin', 'lacks spaces.bin'),
     ],
 )
-def test_run_that_lacks_something_is_not_begun_anew(
-    run, name, message, monkeypatch, capsys
-):
+def test_run_that_lacks_something_is_not_begun_anew(run, name, message, monkeypatch, capsys):
     for path in run.glob(name):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     monkeypatch.chdir(run.parent.parent)
@@ -336,9 +312,7 @@ def test_run_that_lacks_something_is_not_begun_anew(
     assert contents(run) == before
 
 
-def test_run_of_which_nothing_had_been_saved_says_so(
-    run, monkeypatch, capsys, eagerly
-):
+def test_run_of_which_nothing_had_been_saved_says_so(run, monkeypatch, capsys, eagerly):
     for name in ('checkpoints', 'train', 'eval'):
         shutil.rmtree(run / name)
     (run / 'progress.csv').unlink()
@@ -349,9 +323,7 @@ def test_run_of_which_nothing_had_been_saved_says_so(
     assert 'checkpoint nothing had been saved\ntrain      from the b' in output
 
 
-def test_directory_of_something_else_is_left_alone(
-    tmp_path, monkeypatch, capsys
-):
+def test_directory_of_something_else_is_left_alone(tmp_path, monkeypatch, capsys):
     directory = tmp_path / 'logdir' / 'now-debug'
     directory.mkdir(parents=True)
     (directory / 'thesis.tex').write_text('precious')
@@ -397,18 +369,13 @@ def test_environment_that_changes_the_directory_changes_no_path(
     film = ['--logdir=logdir/now-debug', '--outdir=videos']
     assert visualize.main([config, local, *film]) == 0
     shown = capsys.readouterr().out.split()
-    assert shown[:2] == [
-        'videos/learning_curve.png',
-        'videos/agent0-episode0-step200.mp4',
-    ]
+    assert shown[:2] == ['videos/learning_curve.png', 'videos/agent0-episode0-step200.mp4']
     assert not os.listdir(elsewhere)
     assert sorted(os.listdir(home)) == ['logdir', 'videos']
     assert storage.last_checkpoint(home / 'logdir' / 'now-debug') == 200
 
 
-def test_full_disk_at_the_start_is_one_line(
-    tmp_path, monkeypatch, capsys, eagerly
-):
+def test_full_disk_at_the_start_is_one_line(tmp_path, monkeypatch, capsys, eagerly):
     monkeypatch.chdir(tmp_path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
@@ -452,12 +419,8 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize(
-    'old, new', [(old, new) for old, news in SIZES.items() for new in news]
-)
-def test_sizes_of_a_stranger_take_no_memory(
-    run, old, new, monkeypatch, capsys, little_memory
-):
+@pytest.mark.parametrize('old, new', [(old, new) for old, news in SIZES.items() for new in news])
+def test_sizes_of_a_stranger_take_no_memory(run, old, new, monkeypatch, capsys, little_memory):
     replace(run, old, new)
     monkeypatch.chdir(run.parent.parent)
     for name, *arguments in commands(run)[:2]:

@@ -119,9 +119,7 @@ def test_steps_and_name_are_those_of_a_training(fake, tmp_path):
     assert len(agents.results(tmp_path).runs) == 1
 
 
-def test_failed_trials_end_no_others_and_are_tried_again(
-    fake, tmp_path, capsys
-):
+def test_failed_trials_end_no_others_and_are_tried_again(fake, tmp_path, capsys):
     given = ['--config=debug', '--seeds=7..8,1', f'--logdir={tmp_path}']
     assert sweep.main([*given, '--jobs=2', '--name=x']) == 1
     output = capsys.readouterr().out
@@ -142,9 +140,7 @@ def test_failed_trials_end_no_others_and_are_tried_again(
 
 def test_search_finds_what_is_better_and_goes_on(fake, tmp_path):
     space = {'learning_rate': 'log:1e-5..1e-2', 'batch_size': '25,50'}
-    made = agents.sweep(
-        'debug', search=space, trials=8, jobs=1, logdir=tmp_path
-    )
+    made = agents.sweep('debug', search=space, trials=8, jobs=1, logdir=tmp_path)
     assert len(made.trials) == 8
     first = [each.settings['learning_rate'] for each in made.trials]
     assert made.best['learning_rate'] == min(first)
@@ -178,9 +174,7 @@ def test_search_gives_up_what_is_worse(fake, tmp_path, monkeypatch):
 
     monkeypatch.setattr(search.Search, 'report', report)
     space = {'discount': '0..1'}
-    made = agents.sweep(
-        'debug', [1, 2], search=space, trials=2, jobs=2, logdir=tmp_path
-    )
+    made = agents.sweep('debug', [1, 2], search=space, trials=2, jobs=2, logdir=tmp_path)
     states = [each.state for each in made.trials]
     assert states == [*['finished'] * 2, *['pruned'] * 2]
     # The mean over seeds of the first evaluation, once both have it.
@@ -191,9 +185,7 @@ def test_search_gives_up_what_is_worse(fake, tmp_path, monkeypatch):
     assert len(made.summaries) == 1
 
 
-def test_interrupted_sweep_leaves_no_process(
-    fake, tmp_path, nothing_left, run_python
-):
+def test_interrupted_sweep_leaves_no_process(fake, tmp_path, nothing_left, run_python):
     code = f"""
 import os, signal, sys, threading, time
 from agents.scripts import sweep
@@ -218,9 +210,7 @@ sys.exit(sweep.main(
 
 def test_trials_of_a_killed_sweep_are_waited_for(tmp_path, monkeypatch):
     code = f'sleep 0.3; touch {tmp_path}/ended'
-    monkeypatch.setattr(
-        trials.Runner, '_command', lambda self, trial: ['sh', '-c', code]
-    )
+    monkeypatch.setattr(trials.Runner, '_command', lambda self, trial: ['sh', '-c', code])
     plan = sweep_plan.Plan('debug', None, None, [], [0], {}, {}, 1)
     sweep_plan.save(plan, tmp_path)
     with trials.alone(tmp_path) as lock:
@@ -281,9 +271,7 @@ def rows(run):
 
 
 @pytest.mark.slow
-def test_real_trials_are_killed_in_the_middle_and_go_on(
-    tmp_path, nothing_left, start_python
-):
+def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left, start_python):
     (tmp_path / 'mine.py').write_text(CONFIG)
     # The second rollout of 50 steps waits until that is removed.
     (tmp_path / 'wait').touch()
@@ -346,9 +334,7 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(
         ),
     ],
 )
-def test_mistakes_are_a_line_and_leave_nothing(
-    tmp_path, monkeypatch, capsys, arguments, message
-):
+def test_mistakes_are_a_line_and_leave_nothing(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'logdir/taken/file').mkdir(parents=True)
     assert sweep.main(arguments) == 1
@@ -360,17 +346,11 @@ def test_mistakes_are_a_line_and_leave_nothing(
 
 def test_other_plans_are_refused(fake, tmp_path):
     agents.sweep('debug', [0, 1], logdir=tmp_path)
-    with pytest.raises(
-        errors.ConfigError, match=r'seeds: \[0, 1\], where you ask for \[0, 2\]'
-    ):
+    with pytest.raises(errors.ConfigError, match=r'seeds: \[0, 1\], where you ask for \[0, 2\]'):
         agents.sweep('debug', [0, 2], logdir=tmp_path)
-    with pytest.raises(
-        errors.ConfigError, match=r'a sweep of set: \[\], where'
-    ):
+    with pytest.raises(errors.ConfigError, match=r'a sweep of set: \[\], where'):
         agents.sweep('debug', [0, 1], changes=['steps=9'], logdir=tmp_path)
-    with pytest.raises(
-        errors.ConfigError, match='of a sweep under way cannot be changed'
-    ):
+    with pytest.raises(errors.ConfigError, match='of a sweep under way cannot be changed'):
         agents.sweep(changes=['steps=9'], logdir=tmp_path / 'sweep-debug')
 
 
@@ -396,9 +376,7 @@ def test_configs_and_environments_have_to_be_names(tmp_path, key, value):
         ('search: {}', r"""search: {env: 'A, "evil\x3aEnv-v1"'}"""),
     ],
 )
-def test_plan_of_a_stranger_runs_no_code(
-    tmp_path, tmp_path_factory, old, new, monkeypatch, capsys
-):
+def test_plan_of_a_stranger_runs_no_code(tmp_path, tmp_path_factory, old, new, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path_factory.mktemp('home'))
     for place in (pathlib.Path(), pathlib.Path('logdir')):
         place.mkdir(exist_ok=True)

@@ -139,8 +139,7 @@ def test_completed_run_prints_our_lines_only(debug_run):
         'tensorflow importing',
         r'stepping   in this process, as a step takes \d+\.\d µs '
         r'\(--env_processes for workers\)',
-        'network    4 numbers; policy → 64 → 64 → choice of 2; value → 64 → 64 '
-        '→ 1 number',
+        'network    4 numbers; policy → 64 → 64 → choice of 2; value → 64 → 64 → 1 number',
         'train      from the beginning; tracing and compiling',
         f'           compiled in {seconds}',
         'eval       tracing and compiling',
@@ -160,9 +159,7 @@ def test_completed_run_prints_our_lines_only(debug_run):
 def test_completed_run_left_no_stray_files(debug_run):
     home = debug_run.directory.parent.parent
     assert [path.name for path in home.iterdir()] == ['logdir']
-    assert [path.name for path in debug_run.directory.parent.iterdir()] == [
-        'now-debug'
-    ]
+    assert [path.name for path in debug_run.directory.parent.iterdir()] == ['now-debug']
     assert {path.name for path in debug_run.directory.iterdir()} == {
         'config.yaml', 'spaces.bin', 'checkpoints', 'progress.csv', 'train',
         'eval', 'lock',
@@ -170,9 +167,7 @@ def test_completed_run_left_no_stray_files(debug_run):
     assert whole_checkpoints(debug_run.directory) == [1000, 2000]
 
 
-def test_ctrl_c_saves_and_can_be_resumed(
-    start, home, long, checkpoint, eagerly
-):
+def test_ctrl_c_saves_and_can_be_resumed(start, home, long, checkpoint, eagerly):
     training = start(COMPILED, *long)
     assert len(training.below()) >= 2
     training.send_signal(signal.SIGINT)
@@ -220,9 +215,7 @@ def test_sigterm_while_starting(start, home):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('env_processes', [True, False])
-def test_ctrl_c_while_constructors_are_slow(
-    start, home, configs_file, env_processes
-):
+def test_ctrl_c_while_constructors_are_slow(start, home, configs_file, env_processes):
     until = 'tensorflow' if env_processes else 'plan'
     processes = [] if env_processes else ['--noenv_processes']
     training = start(until, f'--config={configs_file}:slow', *processes)
@@ -245,9 +238,7 @@ def test_sighup_while_compiling(start, home):
 
 @pytest.mark.slow
 def test_ctrl_c_in_an_evaluation(start, home, configs_file):
-    training = start(
-        'eval', f'--config={configs_file}:evaluated', '--timestamp=now'
-    )
+    training = start('eval', f'--config={configs_file}:evaluated', '--timestamp=now')
     time.sleep(2)  # Until it is compiled.
     training.send_signal(signal.SIGINT)
     code, output, problems = training.finish()
@@ -259,9 +250,7 @@ def test_ctrl_c_in_an_evaluation(start, home, configs_file):
 
 @pytest.mark.slow
 def test_ctrl_c_in_a_long_update(start, home, configs_file):
-    training = start(
-        COMPILED, f'--config={configs_file}:thorough', '--timestamp=now'
-    )
+    training = start(COMPILED, f'--config={configs_file}:thorough', '--timestamp=now')
     time.sleep(0.5)  # An update takes several seconds, a rollout does not.
     training.send_signal(signal.SIGINT)
     code, output, problems = training.finish()
@@ -324,8 +313,7 @@ def test_environment_that_raises_in_a_worker(start, home, configs_file):
     assert code == 1
     first, *_, last = problems.splitlines()
     assert re.fullmatch(
-        r'error: Environment \d raised an error in step, given the action .:',
-        first,
+        r'error: Environment \d raised an error in step, given the action .:', first
     )
     assert last == 'ArithmeticError: It broke.'
     assert problems.count('Traceback') == 1
@@ -404,9 +392,7 @@ def mistake(home, capfd):
         (['--config=debug', '--logdir=/proc/none'], 'Cannot write to /proc/no'),
     ],
 )  # fmt: skip
-def test_mistake_is_one_line_and_leaves_nothing(
-    mistake, home, arguments, message
-):
+def test_mistake_is_one_line_and_leaves_nothing(mistake, home, arguments, message):
     arguments = [*arguments, '--noenv_processes']
     assert message in mistake(*arguments)
     assert message in mistake(*arguments, '--timestamp=now')
@@ -442,9 +428,7 @@ def test_environment_whose_package_is_missing_is_one_line(mistake, tmp_path):
                 return configs.debug().copy(env='Lacking-v0')
         """)
     )
-    assert "needs the package 'no_such_package'" in mistake(
-        f'--config={file}:run'
-    )
+    assert "needs the package 'no_such_package'" in mistake(f'--config={file}:run')
 
 
 def test_mistaken_setting_of_a_resumed_run_is_one_line(mistake, tmp_path):

@@ -63,15 +63,11 @@ def listener():
     return Reporter(Listener(None)), told
 
 
-def test_scores_are_floats_with_a_report(
-    nothing_left, tiny, tmp_path, monkeypatch
-):
+def test_scores_are_floats_with_a_report(nothing_left, tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scores = list(train(tiny()))
     assert all(isinstance(score, float) for score in scores)
-    assert [float(score) for score in scores] == [
-        score.report.score for score in scores
-    ]
+    assert [float(score) for score in scores] == [score.report.score for score in scores]
     reports = [score.report for score in scores]
     assert [(report.phase, report.step) for report in reports] == [
         ('train', 20), ('eval', 20), ('train', 40), ('eval', 40),
@@ -117,19 +113,14 @@ def test_progress_and_events_say_what_scores_say(tiny, tmp_path):
     metrics = scores[0].report.metrics
     assert list(table[0])[10:] == list(metrics)
     assert {'policy_loss', 'value_loss', 'kl', 'entropy'} <= set(metrics)
-    assert steps(tmp_path) == [
-        (score.report.phase, score.report.step) for score in scores
-    ]
+    assert steps(tmp_path) == [(score.report.phase, score.report.step) for score in scores]
     for row, score in zip(table, scores, strict=True):
         for name in ('score', 'score_std', 'score_min', 'score_max'):
             told = getattr(score.report, name)
             assert float(row[name]) == pytest.approx(told, rel=1e-5)
     for phase, tag in (('train', 'rollout/score'), ('eval', 'eval/score')):
         reports = [s.report for s in scores if s.report.phase == phase]
-        values = [
-            (event.step, event.value)
-            for event in events(tmp_path / phase).Scalars(tag)
-        ]
+        values = [(event.step, event.value) for event in events(tmp_path / phase).Scalars(tag)]
         assert values == [(r.step, pytest.approx(r.score)) for r in reports]
 
 
@@ -185,9 +176,7 @@ def test_histograms_are_of_the_training(tiny, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_is_left_out_changes_no_weight(
-    tiny, tmp_path, checkpoint, monkeypatch
-):
+def test_what_is_left_out_changes_no_weight(tiny, tmp_path, checkpoint, monkeypatch):
     final, best, config = [], [], tiny(steps=80)
     # Of four checkpoints the first two are written, after which the next one
     # would have to wait for a minute, and the one at the end.
@@ -230,9 +219,7 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
             at_resume.update({n: v.numpy() for n, v in seen.items()})
 
     reporter.say = say
-    rest = list(
-        Session(tiny(), tmp_path, env_processes=False, reporter=reporter)
-    )
+    rest = list(Session(tiny(), tmp_path, env_processes=False, reporter=reporter))
     assert 'train resumed at step 20; tracing and compiling' in told
     assert before['step'] == 2 * 20 and before['algo/collector/rollouts'] == 2
     assert before['policy/normalizer/observ/count'] == 20
@@ -253,9 +240,7 @@ def test_curves_go_on_without_going_back(tiny, tmp_path):
     for _ in train(tiny(steps=80), tmp_path, env_processes=False):
         pass
     assert rows(tmp_path)[: len(until_then)] == until_then
-    assert steps(tmp_path) == [
-        (phase, step) for step in (20, 40, 60, 80) for phase in PHASES
-    ]
+    assert steps(tmp_path) == [(phase, step) for step in (20, 40, 60, 80) for phase in PHASES]
     for phase, tag in (('train', 'rollout/score'), ('eval', 'eval/score')):
         scalars = events(tmp_path / phase).Scalars(tag)
         assert [event.step for event in scalars] == [20, 40, 60, 80]
@@ -323,15 +308,10 @@ RECURRENT = {'network': 'recurrent', 'recurrent_units': 2}
 
 @pytest.mark.parametrize(
     'changes',
-    [
-        {'env': 'native:CartPole-v1'},
-        pytest.param(RECURRENT, marks=pytest.mark.slow),
-    ],
+    [{'env': 'native:CartPole-v1'}, pytest.param(RECURRENT, marks=pytest.mark.slow)],
     ids=['native', 'recurrent'],
 )
-def test_resumes_with_another_number_of_agents(
-    tiny, tmp_path, checkpoint, monkeypatch, changes
-):
+def test_resumes_with_another_number_of_agents(tiny, tmp_path, checkpoint, monkeypatch, changes):
     config = tiny(learning_rate_schedule='linear', **changes)
     for _ in train(config, tmp_path, env_processes=False):
         pass
@@ -346,9 +326,7 @@ def test_resumes_with_another_number_of_agents(
     monkeypatch.setattr(saver.Saver, 'restore', remember)
     reporter, told = listener()
     config = config.copy(num_agents=4, eval_episodes=3, steps=80)
-    scores = list(
-        Session(config, tmp_path, env_processes=False, reporter=reporter)
-    )
+    scores = list(Session(config, tmp_path, env_processes=False, reporter=reporter))
     reports = [score.report for score in scores if score.report.phase == 'eval']
     assert [report.step for report in reports] == [60, 80]
     assert [report.episodes for report in reports] == [3, 3]
@@ -356,9 +334,7 @@ def test_resumes_with_another_number_of_agents(
     assert final['algo/collector/rollouts'] == 80 // 20
     assert final['scores/running'].shape == (3, 4)
     rates = [
-        score.report.metrics['learning_rate']
-        for score in scores
-        if score.report.phase == 'train'
+        score.report.metrics['learning_rate'] for score in scores if score.report.phase == 'train'
     ]
     expected = [3e-4 * (1 - step / 80) for step in (40, 60)]
     assert rates == pytest.approx(expected)
@@ -390,9 +366,7 @@ def test_counts_on_from_within_a_rollout_of_another_size(tiny, run, checkpoint):
 
 
 @pytest.mark.slow
-def test_run_that_was_stopped_at_its_last_evaluation_is_completed_once(
-    tiny, tmp_path
-):
+def test_run_that_was_stopped_at_its_last_evaluation_is_completed_once(tiny, tmp_path):
     scores = train(tiny(), tmp_path, env_processes=False)
     for _ in itertools.islice(scores, 3):
         pass
@@ -414,9 +388,7 @@ def test_second_run_in_a_directory_is_refused(tiny, tmp_path):
 
 
 @pytest.mark.slow
-def test_how_often_evaluation_runs_changes_no_weight(
-    tiny, tmp_path, checkpoint
-):
+def test_how_often_evaluation_runs_changes_no_weight(tiny, tmp_path, checkpoint):
     final = []
     for every, episodes in ((20, 2), (10, 3)):
         directory = tmp_path / f'{every}'
@@ -482,9 +454,7 @@ def fragile():
     return make
 
 
-@pytest.mark.parametrize(
-    'env_processes', [False, pytest.param(True, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize('env_processes', [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_was_learnt_before_an_error_is_saved(
     nothing_left, tiny, tmp_path, fragile, env_processes
 ):
@@ -535,9 +505,7 @@ def test_environment_that_goes_on_failing_uses_up_the_restarts(
     assert 'worker_restarts=3 times already' in str(info.value)
 
 
-def test_failing_to_save_does_not_hide_what_went_wrong_first(
-    tiny, tmp_path, fragile, monkeypatch
-):
+def test_failing_to_save_does_not_hide_what_went_wrong_first(tiny, tmp_path, fragile, monkeypatch):
     monkeypatch.setattr(saver, 'PAUSE_SECONDS', 0.0)
     # So that the first checkpoint is that of the end.
     monkeypatch.setattr(saver.Saver, 'is_better', lambda *_: False)
@@ -613,16 +581,12 @@ def test_network_of_the_user_that_has_changed_is_named(tiny, tmp_path):
     config = tiny(network=make)
     train(config, tmp_path, env_processes=False).run()
     sizes['policy_layers'] = [5]
-    with pytest.raises(
-        errors.ConfigError, match='make> makes net.* network as'
-    ):
+    with pytest.raises(errors.ConfigError, match='make> makes net.* network as'):
         train(config, tmp_path, env_processes=False).run()
 
 
 def test_training_that_nobody_iterates_over_warns(tiny, tmp_path):
-    with pytest.warns(
-        UserWarning, match=r'write `agents.train\(...\).run\(\)`'
-    ):
+    with pytest.warns(UserWarning, match=r'write `agents.train\(...\).run\(\)`'):
         train(tiny(), tmp_path / 'run')
         gc.collect()
     assert not (tmp_path / 'run').exists()
@@ -632,9 +596,7 @@ def test_training_that_nobody_iterates_over_warns(tiny, tmp_path):
 def test_training_is_run_to_its_end(tiny, tmp_path):
     training = train(tiny(), tmp_path / 'run', env_processes=False)
     name = f'Training in {str(tmp_path / "run")!r}'
-    assert repr(training) == (
-        f'<{name}, not begun: call its run(), or iterate over its scores>'
-    )
+    assert repr(training) == (f'<{name}, not begun: call its run(), or iterate over its scores>')
     next(training)
     assert repr(training) == f'<{name}, begun, step 20>'
     last = training.run()
@@ -668,9 +630,7 @@ def test_library_leaves_signals_alone(tiny):
     scores.close()
 
 
-def test_too_few_descriptors_are_told_before_any_worker_starts(
-    nothing_left, tiny, monkeypatch
-):
+def test_too_few_descriptors_are_told_before_any_worker_starts(nothing_left, tiny, monkeypatch):
     monkeypatch.setattr(env_setup, 'OTHER_DESCRIPTORS', 10**9)
     monkeypatch.setattr(launch, 'start', None)  # It does not come to that.
     config = tiny(num_agents=3, eval_episodes=4, num_workers=4, batch_size=5)
@@ -701,9 +661,7 @@ def test_status_is_told(tiny, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures('eagerly')
-def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(
-    tiny, monkeypatch
-):
+def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(tiny, monkeypatch):
     monkeypatch.setattr(env_setup, 'ENDLESS', 15)
     reporter, told = listener()
     config = tiny(
@@ -725,7 +683,5 @@ def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(
 def test_complete_run_is_told_how_to_go_on(tiny, run):
     reporter, told = listener()
     assert not list(Session(tiny(), run, False, reporter=reporter))
-    assert told[-2] == (
-        'train complete at step 40; --steps=<more> goes on from there'
-    )
+    assert told[-2] == ('train complete at step 40; --steps=<more> goes on from there')
     assert told[-1].startswith('best score ')

@@ -88,9 +88,7 @@ CODE = {
     'path of an argument': {'env_kwargs': {'xml_file': './model.xml'}},
     'dotted argument': {'env_kwargs': {'wrapper': 'antigravity.Wrapper'}},
     'long argument': {'env_kwargs': {'file': 'a long name ' * 20}},
-    'odd argument': {
-        'env_kwargs': {'\u202e': ['\x1b[2K\r" \U0001f600', 1e-07]}
-    },
+    'odd argument': {'env_kwargs': {'\u202e': ['\x1b[2K\r" \U0001f600', 1e-07]}},
 }
 
 
@@ -101,9 +99,7 @@ def test_code_is_used_if_the_user_has_signed_it(run, changes, tmp_path, capsys):
     assert restore(directory) == config
     copied = shutil.copytree(directory, tmp_path / 'copied')
     ((key, _),) = changes.items()
-    assert is_refused(
-        copied, f'The setting {key!r} of {copied} names code (', 'copied'
-    )
+    assert is_refused(copied, f'The setting {key!r} of {copied} names code (', 'copied')
     other = configs.ppo(env='Taxi-v3', env_kwargs={'x': 1})
     with pytest.raises(errors.ConfigError, match='yours is'):
         store.restore_config(other, copied)
@@ -197,9 +193,7 @@ def test_functions_are_found_again(run, file, tmp_path, monkeypatch):
     file.unlink()
     gone = f'the file {file} is not there any more'
     assert is_refused(directory, gone, remedy='more. Pass --config or --env of')
-    with pytest.raises(
-        errors.ConfigError, match='more. Pass --config or --env'
-    ):
+    with pytest.raises(errors.ConfigError, match='more. Pass --config or --env'):
         restore(directory, trusted=True)
 
 
@@ -243,9 +237,7 @@ def test_run_goes_on_with_its_file_moved(run, file, capsys):
 def test_run_of_a_script_goes_on_with_its_class_from_a_file(run, file, capsys):
     directory = run(configs.ppo(env=make_env))
     path = directory / store.CONFIG_FILE
-    text = re.sub(
-        "'?<function [^>]*>'?", '<function __main__.Line>', path.read_text()
-    )
+    text = re.sub("'?<function [^>]*>'?", '<function __main__.Line>', path.read_text())
     path.write_text(text)
     here = f'--env={file}:Maze'
     assert 'cannot be imported again' in resume(capsys, directory)
@@ -296,10 +288,7 @@ KEYS = {
     'in a directory of others': lambda state: state.chmod(0o777),
     'link': make_link,
     'short': lambda state: (state / 'key').write_bytes(b'short'),
-    'pipe': lambda state: (
-        (state / 'key').unlink(),
-        os.mkfifo(state / 'key', 0o600),
-    ),
+    'pipe': lambda state: ((state / 'key').unlink(), os.mkfifo(state / 'key', 0o600)),
 }
 
 

@@ -59,21 +59,11 @@ def config(tiny, kind, value, **changes):
     [
         ('observation', math.inf, 'inf', False),
         pytest.param('reward', math.nan, 'nan', True, marks=pytest.mark.slow),
-        pytest.param(
-            'observation', 1e20, r'1.0e\+20', True, marks=pytest.mark.slow
-        ),
+        pytest.param('observation', 1e20, r'1.0e\+20', True, marks=pytest.mark.slow),
     ],
 )
 def test_what_is_no_number_ends_the_run_and_is_not_learnt_from(
-    request,
-    tiny,
-    tmp_path,
-    checkpoint,
-    monkeypatch,
-    kind,
-    value,
-    text,
-    one_program,
+    request, tiny, tmp_path, checkpoint, monkeypatch, kind, value, text, one_program
 ):
     monkeypatch.setattr('agents.training.phases.REPORTING_SHARE', 1.0)
     if not one_program:

@@ -39,8 +39,7 @@ def test_last_checkpoint_is_by_step(tmp_path):
     [
         gym.spaces.Box(-1, np.inf, (2, 3), np.float64),
         gym.spaces.Dict(
-            a=gym.spaces.Discrete(4, start=2),
-            b=gym.spaces.Tuple([gym.spaces.MultiBinary(3)]),
+            a=gym.spaces.Discrete(4, start=2), b=gym.spaces.Tuple([gym.spaces.MultiBinary(3)])
         ),
     ],
 )
@@ -53,9 +52,7 @@ def test_spaces_are_read_as_they_were_written(tmp_path, observ_space):
     assert storage.load_spaces(tmp_path) == (observ_space, Batch.action_space)
 
 
-@pytest.mark.parametrize(
-    'data', [None, b'', b'5', b'{"tuple": []}\n', b'\xff\0', b'{}']
-)
+@pytest.mark.parametrize('data', [None, b'', b'5', b'{"tuple": []}\n', b'\xff\0', b'{}'])
 def test_spaces_that_cannot_be_read_are_named(tmp_path, data):
     if data is not None:
         (tmp_path / storage.SPACES).write_bytes(data)
@@ -153,18 +150,13 @@ def graph(tiny, eagerly):
     def build(**changes):
         config = tiny(**changes)
         constructor = env_setup.constructor(config)
-        batches = [
-            simulation_graph.define_batch_env(constructor, 2, False)
-            for _ in range(2)
-        ]
+        batches = [simulation_graph.define_batch_env(constructor, 2, False) for _ in range(2)]
         return simulation_graph.define_simulation_graph(*batches, config)
 
     return build
 
 
-def test_checkpoint_restores_every_variable_that_outlives_a_rollout(
-    graph, tmp_path
-):
+def test_checkpoint_restores_every_variable_that_outlives_a_rollout(graph, tmp_path):
     trained, other = graph(), graph(seed=1)
     trained.restart()
     for _ in range(2):
@@ -174,9 +166,7 @@ def test_checkpoint_restores_every_variable_that_outlives_a_rollout(
     assert storage.define_saver(other.variables, tmp_path).restore() == 20
     every, restored = [dict(walk(one.algo)) for one in (trained, other)]
     differing = sorted(
-        name
-        for name, variable in every.items()
-        if not np.array_equal(variable, restored[name])
+        name for name, variable in every.items() if not np.array_equal(variable, restored[name])
     )
     # What was recorded in the rollouts, and what the last one came to.
     assert differing == [
@@ -224,9 +214,7 @@ def test_nested_algorithm_is_saved_as_it_says(graph, tiny):
     nested = Wrapper(plain.algo, batches[0])
     wrapped = simulation_graph.SimulationGraph(nested, *batches, tiny())
     # The policy has the same names, so that it can be loaded from either.
-    renamed = {
-        name.replace('algo/', 'algo/algo/', 1) for name in plain.variables
-    }
+    renamed = {name.replace('algo/', 'algo/algo/', 1) for name in plain.variables}
     assert set(wrapped.variables) == {*renamed, 'algo/own'}
     assert any(name.startswith('policy/network') for name in renamed)
     assert 'algo/algo/collector/rollouts' in renamed

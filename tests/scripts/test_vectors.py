@@ -24,9 +24,7 @@ from agents.training.reporter import Reporter
 
 PONG = 'vector:ale_py:ALE/Pong-v5'
 
-needs_atari = pytest.mark.skipif(
-    importlib.util.find_spec('ale_py') is None, reason='needs ale-py'
-)
+needs_atari = pytest.mark.skipif(importlib.util.find_spec('ale_py') is None, reason='needs ale-py')
 needs_envpool = pytest.mark.skipif(
     importlib.util.find_spec('envpool') is None, reason='needs envpool'
 )
@@ -124,17 +122,9 @@ def test_module_is_imported_that_registers_it(start, tmp_path, monkeypatch):
     [
         ({}, 'CartPoleVectorEnv', 'NEXT_STEP'),
         ({'env': 'vector:Pendulum-v1'}, 'SyncVectorEnv', 'SAME_STEP'),
-        (
-            {'env_kwargs': {'vectorization_mode': 'sync'}},
-            'SyncVectorEnv',
-            'SAME_STEP',
-        ),
+        ({'env_kwargs': {'vectorization_mode': 'sync'}}, 'SyncVectorEnv', 'SAME_STEP'),
         ({'env': make_mocks}, 'MockVector', 'SAME_STEP'),
-        (
-            {'env': make_mocks, 'env_kwargs': {'mode': 'DISABLED'}},
-            'MockVector',
-            'DISABLED',
-        ),
+        ({'env': make_mocks, 'env_kwargs': {'mode': 'DISABLED'}}, 'MockVector', 'DISABLED'),
     ],
 )
 def test_which_vector_is_made(start, settings, kind, mode):
@@ -174,17 +164,9 @@ def test_episodes_are_truncated(start, settings):
 def test_seeds_depend_on_run_purpose_session_and_rank(start):
     found = {
         settings: start(
-            seed=settings[:3],
-            first=settings[3],
-            env_kwargs={'vectorization_mode': 'sync'},
+            seed=settings[:3], first=settings[3], env_kwargs={'vectorization_mode': 'sync'}
         ).reset()
-        for settings in (
-            (0, 0, 0, 0),
-            (1, 0, 0, 0),
-            (0, 1, 0, 0),
-            (0, 0, 9, 0),
-            (0, 0, 0, 2),
-        )
+        for settings in ((0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 9, 0), (0, 0, 0, 2))
     }
     again = start(env_kwargs={'vectorization_mode': 'sync'}).reset()
     np.testing.assert_array_equal(found[0, 0, 0, 0], again)
@@ -418,9 +400,7 @@ class Failing(gym.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
 
-def test_error_in_a_process_of_gymnasium_is_told_once(
-    registered, start, recwarn
-):
+def test_error_in_a_process_of_gymnasium_is_told_once(registered, start, recwarn):
     registered('Failing-v0', Failing)
     batch = start(env='vector:Failing-v0', env_kwargs=ASYNC)
     batch.reset()
@@ -435,16 +415,12 @@ def test_error_in_a_process_of_gymnasium_is_told_once(
     assert text.count('Traceback') == 1
     assert not any(map(is_alive, pids))
     # Gymnasium forks, which Python calls deprecated beside threads.
-    assert not [
-        each for each in recwarn if each.category is not DeprecationWarning
-    ]
+    assert not [each for each in recwarn if each.category is not DeprecationWarning]
 
 
 @pytest.mark.parametrize('number', [0, 1])
 @pytest.mark.parametrize('killed', [False, True])
-def test_processes_of_gymnasium_end_in_the_middle(
-    start, monkeypatch, killed, number
-):
+def test_processes_of_gymnasium_end_in_the_middle(start, monkeypatch, killed, number):
     """Of a step that is broken off, or that one of them has not survived."""
     monkeypatch.setattr(checked_vector, 'CLOSING_SECONDS', 0.1)
     batch = start(env_kwargs=ASYNC)
@@ -465,10 +441,7 @@ def test_processes_of_gymnasium_end_in_the_middle(
 def test_atari_is_whole_games_of_whole_rewards(start):
     batch = start(count=3, env=PONG, max_length=6)
     (member,) = batch._members
-    assert (member.mode.name, batch.observation_space.shape) == (
-        'SAME_STEP',
-        (4, 84, 84),
-    )
+    assert (member.mode.name, batch.observation_space.shape) == ('SAME_STEP', (4, 84, 84))
     spec = member.env.spec.kwargs
     assert spec['reward_clipping'] is False
     assert 'episodic_life' not in spec
@@ -567,9 +540,6 @@ def test_envpool_resets_some_alone(start):
 
 @needs_envpool
 def test_envpool_seeds(start):
-    found = [
-        start(env='envpool:CartPole-v1', seed=(seed, 0, 0)).reset()
-        for seed in (0, 0, 1)
-    ]
+    found = [start(env='envpool:CartPole-v1', seed=(seed, 0, 0)).reset() for seed in (0, 0, 1)]
     np.testing.assert_array_equal(found[0], found[1])
     assert (found[0] != found[2]).all() and (found[0][0] != found[0][1]).all()

@@ -93,10 +93,7 @@ def test_videos_are_of_different_episodes(visualized):
 def test_curve_is_an_image_of_two_lines(visualized):
     image = pyplot.imread(visualized[1] / 'learning_curve.png')[..., :3]
     assert image.shape == (600, 1050, 3)
-    colors = {
-        tuple(color)
-        for color in (image.reshape(-1, 3) * 255).round().astype(int)
-    }
+    colors = {tuple(color) for color in (image.reshape(-1, 3) * 255).round().astype(int)}
     # The ground and the first two lines, #0072b2 and #d55e00.
     assert {(255, 255, 255), (0, 114, 178), (213, 94, 0)} <= colors
 
@@ -131,9 +128,7 @@ def test_missing_run_is_named(mistake, tmp_path):
 
 
 def test_missing_checkpoints_are_named(mistake, run):
-    assert 'There is no checkpoint 1500' in mistake(
-        f'--logdir={run}', '--checkpoint=1500'
-    )
+    assert 'There is no checkpoint 1500' in mistake(f'--logdir={run}', '--checkpoint=1500')
     shutil.rmtree(run / storage.CHECKPOINTS)
     assert 'no checkpoint in' in mistake(f'--logdir={run}')
 
@@ -189,10 +184,7 @@ def test_environment_of_the_user_needs_the_config(mistake, run, tmp_path):
     config = configs.debug().copy(env=make, max_length=5)
     files = video.visualize(run, config=config, checkpoint=1000)
     assert files[0].parent == run
-    assert [file.name for file in files] == [
-        'learning_curve.png',
-        'agent0-episode0-step1000.mp4',
-    ]
+    assert [file.name for file in files] == ['learning_curve.png', 'agent0-episode0-step1000.mp4']
     # The length is that of the run.
     assert len(frames(files[1])) > 5
 
@@ -205,9 +197,7 @@ def test_environment_of_the_user_needs_the_config(mistake, run, tmp_path):
         (np.zeros((0, 4, 3)), r'rendered \(0, 4, 3\) where a frame'),
     ],
 )
-def test_environment_that_renders_no_frames(
-    nothing_left, run, tmp_path, frame, message
-):
+def test_environment_that_renders_no_frames(nothing_left, run, tmp_path, frame, message):
     use_function(run)
 
     def make(render_mode):
@@ -241,12 +231,9 @@ def test_error_while_playing_leaves_nothing(nothing_left, run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    'number',
-    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
+    'number', [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
-def test_signal_leaves_whole_videos_alone(
-    nothing_left, debug_run, tmp_path, number, start_python
-):
+def test_signal_leaves_whole_videos_alone(nothing_left, debug_run, tmp_path, number, start_python):
     command = ['-um', 'agents.scripts.visualize', '--num_episodes=10000']
     command += [f'--logdir={debug_run.directory}', f'--outdir={tmp_path}']
     process = start_python(*command, '--num_agents=2')
@@ -278,9 +265,7 @@ def test_video_has_the_frames_that_were_added(tmp_path, size, caplog):
 def test_frames_of_another_size_are_refused(tmp_path):
     film = video.Video(tmp_path / 'video.mp4', fps=10)
     film.add(np.zeros((64, 48, 3), np.uint8))
-    with pytest.raises(
-        errors.EnvError, match='got 32 × 48 pixels after 64 × 4'
-    ):
+    with pytest.raises(errors.EnvError, match='got 32 × 48 pixels after 64 × 4'):
         film.add(np.zeros((32, 48, 3), np.uint8))
     film.close()
     assert len(frames(film.file)) == 1

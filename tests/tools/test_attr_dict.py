@@ -40,9 +40,7 @@ def test_misspelt_key_names_the_nearest(read):
 def test_key_like_no_other_lists_all():
     with pytest.raises(AttributeError) as raised:
         print(make().zzz)
-    assert str(raised.value) == (
-        "There is no 'zzz'. Among: learning_rate, num_agents."
-    )
+    assert str(raised.value) == ("There is no 'zzz'. Among: learning_rate, num_agents.")
 
 
 def _set_attribute(config):

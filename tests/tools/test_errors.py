@@ -44,9 +44,7 @@ def test_traceback_of_an_environment_keeps_its_lines(kind):
 
 
 def test_nearest_ends_a_sentence():
-    assert errors.nearest('lamda', ['lambda', 'x']) == (
-        "; did you mean 'lambda'?"
-    )
+    assert errors.nearest('lamda', ['lambda', 'x']) == ("; did you mean 'lambda'?")
     assert errors.nearest('q', ['lambda', 'x']) == '.'
     assert errors.nearest('q', []) == '.'
 

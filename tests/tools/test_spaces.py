@@ -53,9 +53,7 @@ def test_kinds_of_spaces_that_are_not_known_are_named_with_their_place():
             return f'Odd({object()})'
 
     space = gym_spaces.Dict(a=gym_spaces.Tuple([Odd()]))
-    with pytest.raises(
-        EnvError, match=r"space Odd of observation\['a'\]\[0\] is"
-    ):
+    with pytest.raises(EnvError, match=r"space Odd of observation\['a'\]\[0\] is"):
         spaces.specs(space)
 
 
@@ -189,10 +187,7 @@ OBSERVATIONS = [
     ),
     (gym_spaces.Discrete(2**40), 'must have at most 2,147,483,647 values'),
     (gym_spaces.MultiBinary(2**24 + 1), 'numbers, got 16,777,217 of'),
-    (
-        gym_spaces.Tuple([gym_spaces.MultiBinary(2**23)] * 3),
-        'numbers, got 25,165,824 of',
-    ),
+    (gym_spaces.Tuple([gym_spaces.MultiBinary(2**23)] * 3), 'numbers, got 25,165,824 of'),
     (gym_spaces.Sequence(VECTOR), 'Sequence.*not supported'),
     (gym_spaces.Graph(VECTOR, None), 'Graph.*not supported'),
     (gym_spaces.OneOf([VECTOR]), 'OneOf.*not supported'),
@@ -210,10 +205,7 @@ ACTIONS = [
 
 def test_spaces_are_supported_or_refused_with_a_reason():
     pairs = [
-        *(
-            (space, gym_spaces.Discrete(2), error)
-            for space, error in OBSERVATIONS
-        ),
+        *((space, gym_spaces.Discrete(2), error) for space, error in OBSERVATIONS),
         *((VECTOR, space, error) for space, error in ACTIONS),
     ]
     failures = []

@@ -4,11 +4,7 @@ from typing import Any
 
 from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import (
-    GradientLearner,
-    apply_to_rows,
-    define_steps,
-)
+from agents.algorithms.learner import GradientLearner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
 from agents.algorithms.reinforce.reinforce import score_loss
 from agents.config import sizes
@@ -33,9 +29,7 @@ class ACKTR(OnPolicy):
 
     def __init__(self, networks: Networks, task: Task):
         config = task.config
-        sizes.require_minibatches(
-            config, sequences.is_recurrent(networks.value)
-        )
+        sizes.require_minibatches(config, sequences.is_recurrent(networks.value))
         policy = pieces.define_policy(networks, task)
         optimizer = Kronecker(
             networks.policy,

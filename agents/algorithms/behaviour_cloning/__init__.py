@@ -1,5 +1,3 @@
-from agents.algorithms.behaviour_cloning.behaviour_cloning import (
-    BehaviourCloning,
-)
+from agents.algorithms.behaviour_cloning.behaviour_cloning import BehaviourCloning
 
 __all__ = ['BehaviourCloning']

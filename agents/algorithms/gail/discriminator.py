@@ -30,27 +30,15 @@ class Discriminator(tf.Module):
         self._masked = masks.has_mask(task.observ_space, task.action_space)
         self._actions = task.action_space
         self._config = config
-        self.normalizer = normalize.NormalizeObserv(
-            visible, True, config.observ_clip, task.ranks
-        )
+        self.normalizer = normalize.NormalizeObserv(visible, True, config.observ_clip, task.ranks)
         self._encoder = layers.Encoder(visible, config)
         self._flatten = layers.Flatten(task.action_space)
         self._network = keras.Sequential(
-            [
-                *layers.dense(config.discriminator_layers, 'tanh'),
-                layers.output(1),
-            ]
+            [*layers.dense(config.discriminator_layers, 'tanh'), layers.output(1)]
         )
         self.logits(_nothing(task.observ_space, task.action_space))
-        weights = Weights(
-            [
-                *self._encoder.trainable_variables,
-                *self._network.trainable_variables,
-            ]
-        )
-        self.optimizer = Adam(
-            weights, config.discriminator_rate, ranks=task.ranks
-        )
+        weights = Weights([*self._encoder.trainable_variables, *self._network.trainable_variables])
+        self.optimizer = Adam(weights, config.discriminator_rate, ranks=task.ranks)
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint holds, by name."""
@@ -70,11 +58,7 @@ class Discriminator(tf.Module):
         return self._network(self._features(steps))[:, 0]
 
     def learn(
-        self,
-        policy: Steps,
-        expert: Steps,
-        mixture: tf.Tensor,
-        sound: tf.Tensor | bool = True,
+        self, policy: Steps, expert: Steps, mixture: tf.Tensor, sound: tf.Tensor | bool = True
     ) -> dict[str, tf.Tensor]:
         """Take a step down the loss.
 
@@ -97,17 +81,13 @@ class Discriminator(tf.Module):
 
         return self.optimizer.minimize(loss, (policy, expert, mixture))
 
-    def _loss(
-        self, policy: Steps, expert: Steps, mixture: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    def _loss(self, policy: Steps, expert: Steps, mixture: tf.Tensor) -> dict[str, tf.Tensor]:
         """The cross entropy, less some entropy, and a penalty of the slope."""
         features = self._features(policy), self._features(expert)
         mine, shown = [self._network(x)[:, 0] for x in features]
         loss = cross_entropy(mine, shown)
         if self._config.discriminator_entropy:
-            entropy = tf.reduce_mean(
-                bernoulli_entropy(tf.concat([mine, shown], 0))
-            )
+            entropy = tf.reduce_mean(bernoulli_entropy(tf.concat([mine, shown], 0)))
             loss -= self._config.discriminator_entropy * entropy
         if self._config.gradient_penalty:
             between = mixture * features[0] + (1 - mixture) * features[1]
@@ -133,9 +113,7 @@ class Discriminator(tf.Module):
 
 def cross_entropy(policy: tf.Tensor, expert: tf.Tensor) -> tf.Tensor:
     """−E[ln (1 − D)] for the policy − E[ln D] for the expert, by logits."""
-    return tf.reduce_mean(tf.nn.softplus(policy)) + tf.reduce_mean(
-        tf.nn.softplus(-expert)
-    )
+    return tf.reduce_mean(tf.nn.softplus(policy)) + tf.reduce_mean(tf.nn.softplus(-expert))
 
 
 def bernoulli_entropy(logits: tf.Tensor) -> tf.Tensor:

@@ -17,12 +17,7 @@ from agents.tools.graph.backend import around_networks, tf
 # How much of what is known of the ends of episodes an update keeps.
 DECAY = 0.9
 
-LOGGED = (
-    'discriminator_loss',
-    'accuracy_policy',
-    'accuracy_expert',
-    'learnt_reward',
-)
+LOGGED = ('discriminator_loss', 'accuracy_policy', 'accuracy_expert', 'learnt_reward')
 
 
 class GAIL(Wrapper):
@@ -40,9 +35,7 @@ class GAIL(Wrapper):
         task: What it is made for.
     """
 
-    def __init__(
-        self, define: Callable[..., Algorithm], networks: Networks, task: Task
-    ):
+    def __init__(self, define: Callable[..., Algorithm], networks: Networks, task: Task):
         super().__init__()
         config = task.config
         self.algorithm = define(networks, task._replace(rewards=self._judge))
@@ -52,9 +45,7 @@ class GAIL(Wrapper):
         self._cloner: Cloner | None = None
         if config.clone_steps:
             optimizer = pieces.define_optimizer(self.policy.weights, task)
-            self._cloner = Cloner(
-                self.policy, self.expert, optimizer, config.clone_batch_size
-            )
+            self._cloner = Cloner(self.policy, self.expert, optimizer, config.clone_batch_size)
         self._config = config
         self._actions = task.action_space
         self._ranks = task.ranks
@@ -74,15 +65,10 @@ class GAIL(Wrapper):
         return {**metrics, **state.read(self._log)}
 
     def failure(self) -> Exception | None:
-        return (
-            self.algorithm.failure() or self.discriminator.optimizer.failure()
-        )
+        return self.algorithm.failure() or self.discriminator.optimizer.failure()
 
     def summary(self) -> dict[str, tf.Tensor]:
-        return {
-            **self.algorithm.summary(),
-            **self.discriminator.optimizer.summary('discriminator'),
-        }
+        return {**self.algorithm.summary(), **self.discriminator.optimizer.summary('discriminator')}
 
     def saved(self) -> dict[str, Any]:
         cloner = self._cloner and self._cloner.optimizer
@@ -116,9 +102,7 @@ class GAIL(Wrapper):
         steps = self._define_steps(record)
         sound = ~self._ranks.any(~self._are_sound(steps))
         metrics = self._learn(steps, sound)
-        logits = tf.reshape(
-            self.discriminator.logits(steps), record.reward.shape
-        )
+        logits = tf.reshape(self.discriminator.logits(steps), record.reward.shape)
         form = FORMS[self._config.rewards]
         reward = form(logits)
         discount = self._config.discount
@@ -141,19 +125,13 @@ class GAIL(Wrapper):
 
     def _are_sound(self, steps: Steps) -> tf.Tensor:
         """Whether there are only numbers among them."""
-        sums = [
-            tf.reduce_sum(tf.cast(leaf, tf.float32))
-            for leaf in nested.flatten(steps)
-        ]
+        sums = [tf.reduce_sum(tf.cast(leaf, tf.float32)) for leaf in nested.flatten(steps)]
         return tf.math.is_finite(tf.add_n(sums))
 
     def _learn(self, steps: Steps, sound: tf.Tensor) -> dict[str, tf.Tensor]:
         """Let the discriminator learn from a rollout; returns numbers."""
         config = self._config
-        count, size = (
-            config.discriminator_steps,
-            config.discriminator_batch,
-        )
+        count, size = (config.discriminator_steps, config.discriminator_batch)
         rows = nested.flatten(steps)[0].shape[0]
         number = self._updates * count
         self._updates.assign_add(1)

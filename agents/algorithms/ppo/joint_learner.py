@@ -30,12 +30,9 @@ def define_joint_parts(
         )
     if len({*map(sequences.is_recurrent, networks[:2])}) > 1:
         raise errors.ConfigError(
-            'Of a policy and a value that share an encoder, either both have a '
-            'memory or none has.'
+            'Of a policy and a value that share an encoder, either both have a memory or none has.'
         )
-    predictor = Predictor(
-        networks.value, task.num_agents, config.value_clip, task.ranks
-    )
+    predictor = Predictor(networks.value, task.num_agents, config.value_clip, task.ranks)
     weights = [*policy.weights, *networks.value.trainable_variables]
     optimizer = pieces.define_optimizer(weights, task, in_epochs=True)
     return JointLearner(policy, predictor, optimizer, task), predictor
@@ -56,9 +53,7 @@ class JointLearner(ProximalLearner):
 
     learns_value = True
 
-    def __init__(
-        self, policy: Policy, predictor: Predictor, optimizer: Any, task: Task
-    ):
+    def __init__(self, policy: Policy, predictor: Predictor, optimizer: Any, task: Task):
         super().__init__(policy, optimizer, task)
         self._predictor = predictor
         self._observ_shape = spaces.shape(task.observ_space)
@@ -75,10 +70,7 @@ class JointLearner(ProximalLearner):
         before = rollout.state, self._predictor.before
         rows = sequences.to_rows(self._policy.network, steps, before)
         passes = self._define_passes(
-            rows,
-            key,
-            learning_rate_scale,
-            lambda rows: self._loss(rows, rollout.frames),
+            rows, key, learning_rate_scale, lambda rows: self._loss(rows, rollout.frames)
         )
         explained = self._predictor.explained(rollout.value, rollout.returns)
 
@@ -106,12 +98,8 @@ class JointLearner(ProximalLearner):
             visible = look_up(frames, visible, self._observ_shape)
         features = policy.encode_all(visible)
         new = policy.unroll_features(features, inputs.mask, begins, before)
-        value, _ = sequences.unroll(
-            self._predictor.network, features, begins, value_before
-        )
-        error = self._predictor.error(
-            value[..., 0], steps['target'], steps['old_value']
-        )
+        value, _ = sequences.unroll(self._predictor.network, features, begins, value_before)
+        error = self._predictor.error(value[..., 0], steps['target'], steps['old_value'])
         means = self._policy_loss(steps, new)
         if self._config.surrogate == 'penalty':
             means['kl'] = tf.reduce_mean(steps['old'].kl(new))

@@ -44,9 +44,7 @@ def kl_estimate(log_ratio: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.math.expm1(log_ratio) - log_ratio)
 
 
-def adapted_penalty(
-    penalty: tf.Tensor, kl: tf.Tensor, target: float
-) -> tf.Tensor:
+def adapted_penalty(penalty: tf.Tensor, kl: tf.Tensor, target: float) -> tf.Tensor:
     """The penalty for the next update.
 
     Half as much again where the policy changed too much, KL > 1.3 t, and

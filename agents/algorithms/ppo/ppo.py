@@ -25,11 +25,7 @@ class PPO(OnPolicy):
             parts = define_joint_parts(policy, networks, task)
             super().__init__(policy, *parts, task)
             return
-        optimizer = pieces.define_optimizer(
-            policy.weights, task, in_epochs=True
-        )
-        critic = pieces.define_critic(
-            networks, task, config.batch_size, config.update_epochs
-        )
+        optimizer = pieces.define_optimizer(policy.weights, task, in_epochs=True)
+        critic = pieces.define_critic(networks, task, config.batch_size, config.update_epochs)
         learner = ProximalLearner(policy, optimizer, task)
         super().__init__(policy, learner, critic, task)

@@ -4,11 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.algorithms.algorithm import Task
-from agents.algorithms.learner import (
-    MinibatchLearner,
-    apply_to_rows,
-    define_steps,
-)
+from agents.algorithms.learner import MinibatchLearner, apply_to_rows, define_steps
 from agents.algorithms.ppo import losses
 from agents.parts import distributions, sequences
 from agents.parts.minibatches import Metrics, Passes
@@ -29,9 +25,7 @@ class ProximalLearner(MinibatchLearner):
     def __init__(self, policy: Policy, optimizer: Any, task: Task):
         super().__init__(policy, optimizer, task)
         self.draws = task.config.update_epochs
-        self._penalty = tf.Variable(
-            task.config.kl_init_penalty, trainable=False
-        )
+        self._penalty = tf.Variable(task.config.kl_init_penalty, trainable=False)
         # The divergence of the last update, for the log.
         shape = task.config.update_every, task.num_agents
         self._kl = tf.Variable(tf.zeros(shape), trainable=False)
@@ -52,10 +46,7 @@ class ProximalLearner(MinibatchLearner):
         return passes, conclude
 
     def summary(self) -> dict[str, tf.Tensor]:
-        return {
-            'kl': self._kl.read_value(),
-            **super().summary(),
-        }
+        return {'kl': self._kl.read_value(), **super().summary()}
 
     def saved(self) -> dict[str, Any]:
         return {**super().saved(), 'kl_penalty': self._penalty}
@@ -66,9 +57,7 @@ class ProximalLearner(MinibatchLearner):
             return self._apply_policy(rollout)
         return self._policy.describe(rollout.output, rollout.inputs.mask)
 
-    def _define_steps(
-        self, rollout: Rollout, old: distributions.Distribution
-    ) -> dict[str, Any]:
+    def _define_steps(self, rollout: Rollout, old: distributions.Distribution) -> dict[str, Any]:
         """What is learnt from, `[time, agent, ...]`."""
         steps = {
             **define_steps(rollout, self._config, self._ranks),
@@ -87,30 +76,22 @@ class ProximalLearner(MinibatchLearner):
     ) -> Passes:
         """Passes over rows, down the gradients of a loss."""
         config, network = self._config, self._policy.network
-        part_rows: int | None = sequences.rows_per_part(
-            network, config.update_every
-        )
+        part_rows: int | None = sequences.rows_per_part(network, config.update_every)
         if config.surrogate == 'penalty':
             part_rows = None  # It is no mean over rows.
         return Passes(
             rows=rows,
-            batch_size=sequences.rows_per_batch(
-                network, config.batch_size, config.update_every
-            ),
+            batch_size=sequences.rows_per_batch(network, config.batch_size, config.update_every),
             epochs=config.update_epochs,
             key=key,
             measure=lambda some: self.optimizer.measure(loss, some, part_rows),
-            follow=lambda found: self.optimizer.follow(
-                found, learning_rate_scale
-            ),
+            follow=lambda found: self.optimizer.follow(found, learning_rate_scale),
             end_epoch=self.optimizer.end_epoch,
             stop=None if config.kl_stop is None else self._is_far_enough,
         )
 
     def _apply_policy(self, rollout: Rollout) -> distributions.Distribution:
-        return self._policy.unroll(
-            rollout.inputs, rollout.begins, rollout.state
-        )
+        return self._policy.unroll(rollout.inputs, rollout.begins, rollout.state)
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         return self._policy_loss(*apply_to_rows(self._policy, rows))
@@ -133,10 +114,7 @@ class ProximalLearner(MinibatchLearner):
         }
 
     def _surrogate(
-        self,
-        steps: dict[str, Any],
-        new: distributions.Distribution,
-        ratio: tf.Tensor,
+        self, steps: dict[str, Any], new: distributions.Distribution, ratio: tf.Tensor
     ) -> tf.Tensor:
         config, advantage = self._config, steps['advantage']
         if config.surrogate == 'clip':
@@ -161,17 +139,12 @@ class ProximalLearner(MinibatchLearner):
         return metrics['kl'] > self._config.kl_stop
 
     def _conclude(
-        self,
-        old: distributions.Distribution,
-        new: distributions.Distribution,
+        self, old: distributions.Distribution, new: distributions.Distribution
     ) -> dict[str, tf.Tensor]:
         """See how far the policy went; returns numbers."""
         self._kl.assign(old.kl(new))
         means = self._ranks.mean(
-            {
-                'kl': tf.reduce_mean(self._kl),
-                'entropy': tf.reduce_mean(new.entropy()),
-            }
+            {'kl': tf.reduce_mean(self._kl), 'entropy': tf.reduce_mean(new.entropy())}
         )
         return {
             **means,
@@ -182,9 +155,5 @@ class ProximalLearner(MinibatchLearner):
     def _adapt_penalty(self, kl: tf.Tensor) -> tf.Tensor:
         """Adapt the penalty to how far the policy went; returns it."""
         if self._config.surrogate == 'penalty':
-            self._penalty.assign(
-                losses.adapted_penalty(
-                    self._penalty, kl, self._config.kl_target
-                )
-            )
+            self._penalty.assign(losses.adapted_penalty(self._penalty, kl, self._config.kl_target))
         return self._penalty.read_value()

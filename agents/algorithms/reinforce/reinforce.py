@@ -4,11 +4,7 @@ from typing import Any
 
 from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import (
-    GradientLearner,
-    apply_to_rows,
-    define_steps,
-)
+from agents.algorithms.learner import GradientLearner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
 from agents.config import sizes
 from agents.parts import sequences
@@ -29,9 +25,7 @@ class REINFORCE(OnPolicy):
         sizes.require_minibatches(config, recurrent)
         policy = pieces.define_policy(networks, task)
         optimizer = pieces.define_optimizer(policy.weights, task)
-        critic = pieces.define_critic(
-            networks, task, config.value_batch_size, config.value_epochs
-        )
+        critic = pieces.define_critic(networks, task, config.value_batch_size, config.value_epochs)
         learner = ScoreLearner(policy, optimizer, task)
         super().__init__(policy, learner, critic, task)
 

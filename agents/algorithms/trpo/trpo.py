@@ -32,9 +32,7 @@ class TRPO(OnPolicy):
         recurrent = sequences.is_recurrent(networks.value)
         sizes.require_minibatches(config, recurrent)
         policy = pieces.define_policy(networks, task)
-        critic = pieces.define_critic(
-            networks, task, config.value_batch_size, config.value_epochs
-        )
+        critic = pieces.define_critic(networks, task, config.value_batch_size, config.value_epochs)
         super().__init__(policy, TrustRegionLearner(policy, task), critic, task)
 
 
@@ -53,9 +51,7 @@ class TrustRegionLearner(Learner):
         self._ranks = task.ranks
         self._weights = Weights(policy.network.trainable_variables)
         self._useless = gradients.Useless(self._weights)
-        self._part_rows = sequences.rows_per_part(
-            policy.network, task.config.update_every
-        )
+        self._part_rows = sequences.rows_per_part(policy.network, task.config.update_every)
         # The last step, for the log.
         self._step = tf.Variable(tf.zeros(self._weights.size), trainable=False)
 
@@ -81,10 +77,7 @@ class TrustRegionLearner(Learner):
         return self._useless.failure()
 
     def summary(self) -> dict[str, tf.Tensor]:
-        return {
-            'weights/policy': self._weights.read(),
-            'steps/policy': self._step.read_value(),
-        }
+        return {'weights/policy': self._weights.read(), 'steps/policy': self._step.read_value()}
 
     def saved(self) -> dict[str, Any]:
         return self._useless.saved()
@@ -99,9 +92,7 @@ class TrustRegionLearner(Learner):
         }
         return sequences.to_rows(self._policy.network, steps, rollout.state)
 
-    def _define_step(
-        self, rows: Any, slope: tf.Tensor, radius: tf.Tensor
-    ) -> tf.Tensor:
+    def _define_step(self, rows: Any, slope: tf.Tensor, radius: tf.Tensor) -> tf.Tensor:
         """The step down a slope at whose end the divergence is the radius.
 
         With the slope g and the Fisher matrix F it is −√(2δ / xᵀFx) x, where
@@ -111,29 +102,18 @@ class TrustRegionLearner(Learner):
 
         def product(vector: tf.Tensor) -> tf.Tensor:
             image = gradients.fisher_product(
-                self._describe,
-                self._weights,
-                vector,
-                some,
-                self._part_rows,
-                self._ranks,
+                self._describe, self._weights, vector, some, self._part_rows, self._ranks
             )
             return image + self._config.damping * vector
 
-        direction = conjugate.solve(
-            product, slope, self._config.conjugate_steps
-        )
+        direction = conjugate.solve(product, slope, self._config.conjugate_steps)
         square = tf.reduce_sum(direction * product(direction))
         length = tf.sqrt(2 * radius / square)
         # Where the slope is zero, there is nowhere to go.
         return -tf.where(square > 0, length, 0.0) * direction
 
     def _search(
-        self,
-        rows: Any,
-        before: dict[str, tf.Tensor],
-        step: tf.Tensor,
-        radius: tf.Tensor,
+        self, rows: Any, before: dict[str, tf.Tensor], step: tf.Tensor, radius: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Take as much of a step as improves the policy near enough, or none.
 
@@ -160,9 +140,7 @@ class TrustRegionLearner(Learner):
         )
         taken = after['step_size'] > 0
         self._weights.assign(tf.where(taken, self._weights.read(), start))
-        new = {
-            name: tf.where(taken, after[name], before[name]) for name in before
-        }
+        new = {name: tf.where(taken, after[name], before[name]) for name in before}
         return {
             'loss': new['loss'],
             'optimgain': before['loss'] - new['loss'],
@@ -175,9 +153,7 @@ class TrustRegionLearner(Learner):
 
     def _measure(self, rows: Any) -> dict[str, tf.Tensor]:
         """The means that `_loss` is made of, for the weights as they are."""
-        return gradients.mean_of_parts(
-            self._loss, rows, self._part_rows, self._ranks
-        )
+        return gradients.mean_of_parts(self._loss, rows, self._part_rows, self._ranks)
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         steps, new = apply_to_rows(self._policy, rows)

@@ -83,9 +83,7 @@ class BatchEnv:
         ends = [*itertools.accumulate(map(len, self._members), initial=0)]
         self._rows = [slice(*pair) for pair in itertools.pairwise(ends)]
         try:
-            self._blocks = [
-                self._attach(place) for place in range(len(ends) - 1)
-            ]
+            self._blocks = [self._attach(place) for place in range(len(ends) - 1)]
             spaces.require_equal(zip(ends, self._members, strict=False))
             self._connect()
         except BaseException:
@@ -186,9 +184,7 @@ class BatchEnv:
                 if isinstance(member, ExternalProcess):
                     member.begin_close()
 
-    def step_packed(
-        self, actions: Any, reply: list[np.ndarray] | None = None
-    ) -> list[np.ndarray]:
+    def step_packed(self, actions: Any, reply: list[np.ndarray] | None = None) -> list[np.ndarray]:
         """Like `step`, but the reply is in matrices by `block.reply_layout`.
 
         Args:
@@ -209,10 +205,7 @@ class BatchEnv:
         return self._exchange(turns.RESET, reply, ~mask)
 
     def _exchange(
-        self,
-        request: int,
-        reply: list[np.ndarray] | None,
-        lost: np.ndarray | bool = True,
+        self, request: int, reply: list[np.ndarray] | None, lost: np.ndarray | bool = True
     ) -> list[np.ndarray]:
         """Have all members answer a request.
 
@@ -273,10 +266,7 @@ class BatchEnv:
             process
             for replies in self._rounds
             for process in replies.exchange(
-                request,
-                self._timeout,
-                self._cancelled.is_set,
-                self._restarts.spend,
+                request, self._timeout, self._cancelled.is_set, self._restarts.spend
             )
         ]
         anew = [self._start_anew(process) for process in failed]
@@ -338,10 +328,7 @@ class BatchEnv:
                 process.close()
 
     def _mark_lost(
-        self,
-        matrices: list[np.ndarray],
-        anew: list[int],
-        lost: np.ndarray | bool,
+        self, matrices: list[np.ndarray], anew: list[int], lost: np.ndarray | bool
     ) -> None:
         """Tell which steps were lost, whose successor is what was acted on."""
         rows = np.zeros(len(self), bool)
@@ -364,10 +351,7 @@ class BatchEnv:
 
     def _empty(self) -> list[np.ndarray]:
         """Matrices for a reply."""
-        return [
-            np.empty((len(self), width), kind)
-            for kind, width in self._reply.groups
-        ]
+        return [np.empty((len(self), width), kind) for kind, width in self._reply.groups]
 
     def _unpack(self, matrices: list[np.ndarray]) -> dict:
         reply = self._reply.views(matrices)
@@ -417,14 +401,10 @@ class EnvView:
         self._member = member
         self._position = position
 
-    def call(
-        self, name: str, *args: Any, blocking: bool = True, **kwargs: Any
-    ) -> Any:
+    def call(self, name: str, *args: Any, blocking: bool = True, **kwargs: Any) -> Any:
         """Call a method or read an attribute, see `ExternalProcess.call`."""
         if isinstance(self._member, ExternalProcess):
-            return self._member.call(
-                name, *args, index=self._position, blocking=blocking, **kwargs
-            )
+            return self._member.call(name, *args, index=self._position, blocking=blocking, **kwargs)
         value = self._member.call(self._position, name, *args, **kwargs)
         return value if blocking else lambda: value
 
@@ -438,9 +418,7 @@ def _members(envs: Sequence[gym.Env | Member]) -> list[Member]:
     """Members as they are, and a slice for each run of plain environments."""
     members: list[Member] = []
     first = 0
-    for ready, group in itertools.groupby(
-        envs, lambda env: isinstance(env, Member)
-    ):
+    for ready, group in itertools.groupby(envs, lambda env: isinstance(env, Member)):
         found: list[Any] = list(group)
         if not ready:
             constructors = [functools.partial(_same, env) for env in found]

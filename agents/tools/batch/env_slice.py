@@ -104,18 +104,11 @@ class EnvSlice:
     def attach(self, memory: block.Block) -> None:
         """Use a block for requests and replies from now on."""
         self._request, self._reply = memory.request, memory.reply
-        self._observ = observations.Writer(
-            self.observation_space, self._reply['observ']
-        )
-        self._next_observ = observations.Writer(
-            self.observation_space, self._reply['next_observ']
-        )
+        self._observ = observations.Writer(self.observation_space, self._reply['observ'])
+        self._next_observ = observations.Writer(self.observation_space, self._reply['next_observ'])
         self._write = self._next_observ.write
         self._watch = choices.BatchWatch.over(
-            self.observation_space,
-            self.action_space,
-            self._reply['observ'],
-            self._first,
+            self.observation_space, self.action_space, self._reply['observ'], self._first
         )
         self._infos.attach(memory.infos)
         self._flags_set = False
@@ -288,18 +281,14 @@ class EnvSlice:
         if found is not None:
             raise self._beyond(*found, 'an observation')
 
-    def _raised(
-        self, index: int, doing: str, error: BaseException
-    ) -> BaseException:
+    def _raised(self, index: int, doing: str, error: BaseException) -> BaseException:
         who = f'Environment {self._first + index}'
         told = errors.of_environment(error, who, doing)
         if str(told).endswith(OLD_ERRORS):
             return errors.EnvError(f'{told}, {OLD_REMEDY}.')
         return told
 
-    def _broken(
-        self, index: int, method: str, result: Any, error: BaseException
-    ) -> BaseException:
+    def _broken(self, index: int, method: str, result: Any, error: BaseException) -> BaseException:
         if type(error) not in (TypeError, ValueError, OverflowError):
             return self._raised(index, f'in what {method} returned', error)
         what = wrong_number(method, result) or errors.text_of(error)
@@ -354,10 +343,7 @@ def wrong_number(method: str, result: Any) -> str | None:
     if count == len(expected):
         return None
     old = f', {OLD_REMEDY}' if count == before else ''
-    return (
-        f'it should return {len(expected)} values ({", ".join(expected)}), not '
-        f'{count}{old}'
-    )
+    return f'it should return {len(expected)} values ({", ".join(expected)}), not {count}{old}'
 
 
 def as_reward(value: Any) -> float:
@@ -368,9 +354,7 @@ def as_reward(value: Any) -> float:
     shape = getattr(value, 'shape', None)
     if isinstance(value, (float, int, np.floating, np.integer)) or shape == ():
         return float(value)
-    several = (
-        '; weigh several objectives, as mo_gymnasium.wrappers.LinearReward does'
-    )
+    several = '; weigh several objectives, as mo_gymnasium.wrappers.LinearReward does'
     raise TypeError(
         f'the reward should be a number, not {observations.describe(value)}'
         f'{several if shape else ""}'
@@ -382,9 +366,7 @@ def require_flags(terminated: Any, truncated: Any) -> None:
     for name, value in (('terminated', terminated), ('truncated', truncated)):
         is_bool = isinstance(value, (bool, np.bool_))
         if not is_bool and not _is_bool_of_a_library(value):
-            raise TypeError(
-                f'{name} should be a bool, not {observations.describe(value)}'
-            )
+            raise TypeError(f'{name} should be a bool, not {observations.describe(value)}')
 
 
 def _is_bool_of_a_library(value: Any) -> bool:

@@ -54,9 +54,7 @@ class Writer:
         """
         if not isinstance(info, Mapping):
             raise TypeError(f'the info should be a dict, not {info!r}')
-        numbers = [
-            _number(f'info[{name!r}]', find(info, name)) for name in self._names
-        ]
+        numbers = [_number(f'info[{name!r}]', find(info, name)) for name in self._names]
         self._rows[row] = numbers
         if any(map(math.isnan, numbers)) and len(self.seen) < MOST_SEEN:
             self.seen.update(names(info))
@@ -148,9 +146,7 @@ def names_of_vector(info: Mapping) -> Iterator[str]:
     """The names of all numbers that the info of a vector has."""
     for name, part in info.items():
         is_mask = (
-            isinstance(name, str)
-            and name.startswith(MASK)
-            and name.removeprefix(MASK) in info
+            isinstance(name, str) and name.startswith(MASK) and name.removeprefix(MASK) in info
         )
         if is_mask or name in (LAST_OBSERV, LAST_INFO, LOST):
             continue
@@ -183,9 +179,7 @@ def _column(name: str, info: Mapping, count: int) -> np.ndarray:
     # Of a type that Gymnasium puts into no array of numbers.
     return np.array(
         [
-            _number(f'info[{name!r}][{row}]', found[row])
-            if is_told
-            else math.nan
+            _number(f'info[{name!r}][{row}]', found[row]) if is_told else math.nan
             for row, is_told in enumerate(present)
         ]
     )
@@ -196,9 +190,7 @@ def _number(place: str, value: Any) -> float:
         return math.nan
     kinds = float, int, np.floating, np.integer, np.bool_
     if isinstance(value, kinds) or (
-        isinstance(value, np.ndarray)
-        and value.shape == ()
-        and value.dtype.kind in 'biuf'
+        isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in 'biuf'
     ):
         return float(value)
     raise TypeError(f'{place} is {value!r}, where log_info asks for a number')

@@ -62,9 +62,7 @@ class Acting(Counting):
     """
 
     def __init__(
-        self,
-        action_space: gym.Space = Counting.action_space,
-        act: Callable[[], Any] = bool,
+        self, action_space: gym.Space = Counting.action_space, act: Callable[[], Any] = bool
     ):
         super().__init__(length=100)
         self.action_space = action_space

@@ -30,9 +30,7 @@ class MockEnvironment(gym.Env):
         min_duration: int = 2,
         max_duration: int = 5,
     ):
-        self.observation_space = gym.spaces.Box(
-            0.0, 1.0, observ_shape, np.float32
-        )
+        self.observation_space = gym.spaces.Box(0.0, 1.0, observ_shape, np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, action_shape, np.float32)
         self._durations = min_duration, max_duration
         self.steps: list[int] = []

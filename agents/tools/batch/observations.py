@@ -21,10 +21,7 @@ MOST_SHOWN = 500
 
 def zeros(space: gym.Space, rows: int) -> Any:
     """A nest of arrays for so many observations."""
-    return nested.map(
-        lambda spec: np.zeros((rows, *spec.shape), spec.dtype),
-        spaces.specs(space),
-    )
+    return nested.map(lambda spec: np.zeros((rows, *spec.shape), spec.dtype), spaces.specs(space))
 
 
 class Writer:
@@ -42,9 +39,7 @@ class Writer:
     def __init__(self, space: gym.Space, arrays: Any):
         self._leaves = nested.flatten(arrays)
         self.write = _define(space, arrays, '', False)
-        self.write_all = functools.partial(
-            _define(space, arrays, '', True), slice(None)
-        )
+        self.write_all = functools.partial(_define(space, arrays, '', True), slice(None))
 
     def copy_to(self, other: 'Writer') -> None:
         for mine, others in zip(self._leaves, other._leaves, strict=True):
@@ -59,9 +54,7 @@ class Writer:
         return None
 
 
-def _define(
-    space: gym.Space, arrays: Any, path: str, whole: bool
-) -> Callable[[Any, Any], None]:
+def _define(space: gym.Space, arrays: Any, path: str, whole: bool) -> Callable[[Any, Any], None]:
     """Make the function that writes to a row, or to all rows as a whole."""
     match space:
         case gym.spaces.Dict():
@@ -101,18 +94,13 @@ def _nest_writer(
     return write
 
 
-def _require_keys(
-    parts: Any, value: dict[Any, Any], path: str, ignored: Collection
-) -> None:
+def _require_keys(parts: Any, value: dict[Any, Any], path: str, ignored: Collection) -> None:
     for key in parts:
         if key not in value:
             raise TypeError(f'observation{path} lacks the key {key!r}')
     for key in value:
         if key not in parts and key not in ignored:
-            raise TypeError(
-                f'observation{path} has the key {key!r}, which is not in its '
-                'space'
-            )
+            raise TypeError(f'observation{path} has the key {key!r}, which is not in its space')
 
 
 def _leaf_writer(
@@ -142,9 +130,7 @@ def _leaf_writer(
             value = np.minimum(value, np.uint64(1 << 62))
         value = value.astype(np.int64) - start
         limits = np.iinfo(dtype)
-        low, high = (
-            (limits.min, limits.max) if count is None else (0, count - 1)
-        )
+        low, high = (limits.min, limits.max) if count is None else (0, count - 1)
         if (value < low).any() or (value > high).any():
             outside = f'outside of {space}'
             if (
@@ -156,10 +142,7 @@ def _leaf_writer(
                     'stored. Make them floats by the wrapper gymnasium.'
                     'wrappers.DtypeObservation(env, np.float32)'
                 )
-            raise ValueError(
-                f'observation{path} is {_shorten(value + start)}, which is '
-                f'{outside}'
-            )
+            raise ValueError(f'observation{path} is {_shorten(value + start)}, which is {outside}')
         array[row] = value
 
     return write
@@ -189,9 +172,7 @@ def describe_beyond(number: float) -> str:
     )
 
 
-def beyond(
-    index: int, number: float, what: str, observ: Any
-) -> errors.EnvError:
+def beyond(index: int, number: float, what: str, observ: Any) -> errors.EnvError:
     """Make the error of a number that `first_beyond` found.
 
     Args:

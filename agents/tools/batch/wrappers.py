@@ -34,10 +34,7 @@ __all__ = [
 
 
 # Gymnasium's wrappers that do what training does anyway, with the setting.
-NORMALIZERS = {
-    'NormalizeObservation': 'normalize_observ',
-    'NormalizeReward': 'normalize_reward',
-}
+NORMALIZERS = {'NormalizeObservation': 'normalize_observ', 'NormalizeReward': 'normalize_reward'}
 
 
 # Names of those that this process has warned of. Python's own record of shown
@@ -94,10 +91,7 @@ class BoundObserv(gym.ObservationWrapper):
     def __init__(self, env: gym.Env, beyond: str):
         super().__init__(env)
         if beyond not in self.CHOICES:
-            raise ValueError(
-                f"Values beyond the bounds are for 'clip' or 'error', not "
-                f'{beyond!r}.'
-            )
+            raise ValueError(f"Values beyond the bounds are for 'clip' or 'error', not {beyond!r}.")
         self._beyond = beyond
 
     def observation(self, observation: Any) -> Any:
@@ -107,17 +101,13 @@ class BoundObserv(gym.ObservationWrapper):
         match space, observ:
             case gym.spaces.Dict(), dict():
                 return {
-                    key: self._within(
-                        space.spaces.get(key), part, f'{path}[{key!r}]'
-                    )
+                    key: self._within(space.spaces.get(key), part, f'{path}[{key!r}]')
                     for key, part in observ.items()
                 }
             case gym.spaces.Tuple(), tuple() if len(observ) == len(space):
                 return tuple(
                     self._within(*pair, f'{path}[{index}]')
-                    for index, pair in enumerate(
-                        zip(space, observ, strict=True)
-                    )
+                    for index, pair in enumerate(zip(space, observ, strict=True))
                 )
             case gym.spaces.Box(), _:
                 return self._within_box(space, observ, path)
@@ -169,9 +159,7 @@ class ObserveMask(gym.Wrapper):
             raise TypeError(f'Actions of {env.action_space} have no masks.')
         self._has_method = env.has_wrapper_attr(self.METHOD)
         self._count = sum(choices.sizes(env.action_space))
-        self.observation_space = choices.observed_space(
-            env.observation_space, env.action_space
-        )
+        self.observation_space = choices.observed_space(env.observation_space, env.action_space)
 
     @classmethod
     def is_for(cls, env: gym.Env) -> bool:
@@ -199,9 +187,7 @@ class ObserveMask(gym.Wrapper):
         observ = self._add(observ, info, 'step', over)
         return observ, reward, terminated, truncated, info
 
-    def _add(
-        self, observ: Any, info: Any, method: str, over: bool = False
-    ) -> dict:
+    def _add(self, observ: Any, info: Any, method: str, over: bool = False) -> dict:
         mask = self._find(info)
         if mask is None and over:
             mask = np.zeros(self._count, np.uint8)
@@ -221,11 +207,7 @@ class ObserveMask(gym.Wrapper):
         return info.get(choices.KEY) if isinstance(info, dict) else None
 
     def _source(self) -> str:
-        return (
-            f'{self.METHOD}()'
-            if self._has_method
-            else (f'info[{choices.KEY!r}]')
-        )
+        return f'{self.METHOD}()' if self._has_method else (f'info[{choices.KEY!r}]')
 
 
 class ActionRepeat(gym.Wrapper):
@@ -234,9 +216,7 @@ class ActionRepeat(gym.Wrapper):
     def __init__(self, env: gym.Env, amount: int):
         super().__init__(env)
         if amount < 1:
-            raise ValueError(
-                f'An action is repeated at least once, not {amount}.'
-            )
+            raise ValueError(f'An action is repeated at least once, not {amount}.')
         self._amount = amount
 
     def step(self, action: Any) -> tuple:
@@ -289,20 +269,13 @@ class FrameHistory(gym.Wrapper):
             along a new one.
     """
 
-    def __init__(
-        self, env: gym.Env, past_indices: Sequence[int], flatten: bool = False
-    ):
+    def __init__(self, env: gym.Env, past_indices: Sequence[int], flatten: bool = False):
         super().__init__(env)
         if 0 not in past_indices:
-            raise ValueError(
-                f'The past_indices {list(past_indices)} lack 0, the current '
-                'frame.'
-            )
+            raise ValueError(f'The past_indices {list(past_indices)} lack 0, the current frame.')
         self._past_indices = list(past_indices)
         self._flatten = flatten
-        self._frames: collections.deque = collections.deque(
-            maxlen=max(past_indices) + 1
-        )
+        self._frames: collections.deque = collections.deque(maxlen=max(past_indices) + 1)
         space = _require_box(env.observation_space)
         self.observation_space = gym.spaces.Box(
             self._join([space.low] * len(self._past_indices)),
@@ -322,9 +295,7 @@ class FrameHistory(gym.Wrapper):
         return self._history(), *rest
 
     def _history(self) -> np.ndarray:
-        return self._join(
-            [self._frames[-1 - past] for past in self._past_indices]
-        )
+        return self._join([self._frames[-1 - past] for past in self._past_indices])
 
     def _join(self, frames: Sequence[np.ndarray]) -> np.ndarray:
         return np.concatenate(frames) if self._flatten else np.stack(frames)
@@ -341,13 +312,8 @@ class FrameDelta(gym.Wrapper):
         super().__init__(env)
         space = _require_box(env.observation_space)
         self._dtype = np.int64 if space.dtype.kind in 'iu' else space.dtype
-        low, high = (
-            space.low.astype(self._dtype),
-            space.high.astype(self._dtype),
-        )
-        self.observation_space = gym.spaces.Box(
-            low - high, high - low, dtype=self._dtype
-        )
+        low, high = (space.low.astype(self._dtype), space.high.astype(self._dtype))
+        self.observation_space = gym.spaces.Box(low - high, high - low, dtype=self._dtype)
         self._last: Any = None
 
     def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
@@ -373,16 +339,9 @@ class RangeNormalize(gym.Wrapper):
         action: Whether to normalize actions; by default if possible.
     """
 
-    def __init__(
-        self,
-        env: gym.Env,
-        observ: bool | None = None,
-        action: bool | None = None,
-    ):
+    def __init__(self, env: gym.Env, observ: bool | None = None, action: bool | None = None):
         if _wanted('observations', observ, env.observation_space):
-            env = gym.wrappers.RescaleObservation(
-                env, np.float32(-1), np.float32(1)
-            )
+            env = gym.wrappers.RescaleObservation(env, np.float32(-1), np.float32(1))
         if _wanted('actions', action, env.action_space):
             env = gym.wrappers.RescaleAction(env, np.float32(-1), np.float32(1))
         super().__init__(env)
@@ -406,9 +365,7 @@ class ConvertTo32Bit(gym.Wrapper):
 
     def _convert(self, observ: Any) -> Any:
         return nested.map(
-            lambda spec, leaf: _convert_leaf(leaf, np.dtype(spec.dtype)),
-            self._specs,
-            observ,
+            lambda spec, leaf: _convert_leaf(leaf, np.dtype(spec.dtype)), self._specs, observ
         )
 
 
@@ -437,10 +394,7 @@ def _convert_leaf(leaf: Any, dtype: np.dtype) -> np.ndarray:
 def _wanted(name: str, choice: bool | None, space: gym.Space) -> bool:
     possible = spaces.is_bounded(space) and np.dtype(space.dtype).kind == 'f'
     if choice and not possible:
-        raise ValueError(
-            f'Cannot normalize the {name}, {space} is not a bounded box of '
-            'floats.'
-        )
+        raise ValueError(f'Cannot normalize the {name}, {space} is not a bounded box of floats.')
     return possible if choice is None else choice
 
 

@@ -35,9 +35,7 @@ class Comparison:
         self._limit = limit
         self._actions = random_actions.RandomActions(envs[0], seed)
 
-    def run(
-        self, steps: int, is_over: Callable[[], bool] = lambda: False
-    ) -> str | None:
+    def run(self, steps: int, is_over: Callable[[], bool] = lambda: False) -> str | None:
         """Compare so many steps; returns where they first differ, if so.
 
         Halfway they are reset, if no episode has ended until then.
@@ -123,10 +121,7 @@ def first_difference(one: Any, other: Any, path: str = '') -> str | None:
     elif isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
         if len(one) != len(other):
             return f'{path} of {len(one)} and {len(other)} parts'
-        pairs = [
-            (*both, f'[{index}]')
-            for index, both in enumerate(zip(one, other, strict=True))
-        ]
+        pairs = [(*both, f'[{index}]') for index, both in enumerate(zip(one, other, strict=True))]
     else:
         return _first_different_number(np.asarray(one), np.asarray(other), path)
     for mine, others, key in pairs:
@@ -136,9 +131,7 @@ def first_difference(one: Any, other: Any, path: str = '') -> str | None:
     return None
 
 
-def _first_different_number(
-    one: np.ndarray, other: np.ndarray, path: str
-) -> str | None:
+def _first_different_number(one: np.ndarray, other: np.ndarray, path: str) -> str | None:
     if one.shape != other.shape:
         return f'{path} of shape {one.shape} and {other.shape}'
     floats = one.dtype.kind == other.dtype.kind == 'f'

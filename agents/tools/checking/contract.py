@@ -94,9 +94,7 @@ class Contract:
             return
 
 
-def unexpected_argument(
-    error: BaseException, arguments: Iterable[str]
-) -> str | None:
+def unexpected_argument(error: BaseException, arguments: Iterable[str]) -> str | None:
     """Which argument a function was called with that it does not take."""
     if isinstance(error, TypeError) and 'unexpected keyword' in f'{error}':
         names = [name for name in arguments if f"'{name}'" in f'{error}']

@@ -32,12 +32,7 @@ COMPARED_STEPS = 300
 RUN_SHARE = 0.7
 
 # What libraries say to those who write them.
-FOR_DEVELOPERS = (
-    DeprecationWarning,
-    PendingDeprecationWarning,
-    ImportWarning,
-    ResourceWarning,
-)
+FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 
 def inspect(
@@ -85,13 +80,7 @@ class _Failed(Exception):
 class _Inspection:
     """The steps of `inspect` for a Gymnasium environment."""
 
-    def __init__(
-        self,
-        make: Callable[[], gym.Env],
-        seed: int,
-        limit: int,
-        watch: Watch,
-    ):
+    def __init__(self, make: Callable[[], gym.Env], seed: int, limit: int, watch: Watch):
         self.report = Report()
         self.failed = False
         self._make = make
@@ -137,8 +126,7 @@ class _Inspection:
         self._contract = contract.Contract(self._env)
         self._actions = random_actions.RandomActions(self._env, self._seed)
         self.report.observ = [
-            Range(leaf.shape or ())
-            for leaf in spaces.leaves(self._env.observation_space)
+            Range(leaf.shape or ()) for leaf in spaces.leaves(self._env.observation_space)
         ]
         return True
 
@@ -233,10 +221,7 @@ class _Inspection:
         self._keep(observ)
         if self._first is None:
             self._first = copy.deepcopy(observ) if self._sound else None
-        elif (
-            self._sound
-            and comparison.first_difference(self._first, observ) is not None
-        ):
+        elif self._sound and comparison.first_difference(self._first, observ) is not None:
             self.report.starts_differ = True
         return observ, info
 
@@ -363,9 +348,7 @@ class _Inspection:
             return
         self._last = observ, copy.deepcopy(observ)
         space = self._env.observation_space
-        for leaf, seen in zip(
-            _flatten(space, observ), self.report.observ, strict=True
-        ):
+        for leaf, seen in zip(_flatten(space, observ), self.report.observ, strict=True):
             seen.add(leaf)
 
     def _require_render_modes(self) -> None:
@@ -396,9 +379,7 @@ def _flatten(space: gym.Space, observ: Any) -> list[Any]:
     match space:
         case gym.spaces.Dict():
             return [
-                leaf
-                for key, part in spaces.items(space)
-                for leaf in _flatten(part, observ[key])
+                leaf for key, part in spaces.items(space) for leaf in _flatten(part, observ[key])
             ]
         case gym.spaces.Tuple():
             return [

@@ -15,14 +15,7 @@ from agents.tools.checking.ranges import Range
 MOST_CHARACTERS = 400
 
 # What an inspection waits for.
-CALLS = (
-    'its import',
-    'its constructor',
-    'reset',
-    'step',
-    'close',
-    'a comparison of two of it',
-)
+CALLS = ('its import', 'its constructor', 'reset', 'step', 'close', 'a comparison of two of it')
 
 
 class Watch:
@@ -179,13 +172,7 @@ class Breaches:
         text = f'{doing}: {errors.describe(error)}'
         self.note(kind, text, frames=own_frames.of_error(error))
 
-    def note(
-        self,
-        kind: str,
-        text: str,
-        ends: bool = True,
-        frames: Iterable[str] = (),
-    ) -> None:
+    def note(self, kind: str, text: str, ends: bool = True, frames: Iterable[str] = ()) -> None:
         """Note something; see `Breach` for the arguments."""
         if kind in self._found:
             self._found[kind].count += 1

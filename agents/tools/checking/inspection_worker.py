@@ -69,12 +69,7 @@ def inspect(
 class _Inspector:
     """The parent's side of an inspection."""
 
-    def __init__(
-        self,
-        process: launch.Launched,
-        seconds: float,
-        progress: Callable[[int], None],
-    ):
+    def __init__(self, process: launch.Launched, seconds: float, progress: Callable[[int], None]):
         self._process = process.process
         self._channel = channel.Channel(process.control.fileno())
         self._memory = mmap.mmap(process.memory, turns.SIZE)
@@ -114,9 +109,7 @@ class _Inspector:
     def _describe_hang(self) -> Report:
         call, _, _, began, _ = self._under_way()
         passed = time.monotonic() - began if began else START_SECONDS
-        return self._concluded(
-            'hang', f'{call} did not return within {passed:.0f} seconds'
-        )
+        return self._concluded('hang', f'{call} did not return within {passed:.0f} seconds')
 
     def _describe_death(self) -> Report:
         processes.await_exit(self._process, GRACE_SECONDS)
@@ -161,9 +154,7 @@ class SharedWatch(Watch):
         seconds: How long the inspection may take.
     """
 
-    def __init__(
-        self, control: channel.Channel, memory: mmap.mmap, seconds: float
-    ):
+    def __init__(self, control: channel.Channel, memory: mmap.mmap, seconds: float):
         self._control, self._memory = control, memory
         self._seconds, self._pid = seconds, os.getpid()
         self._next = 0.0
@@ -180,9 +171,7 @@ class SharedWatch(Watch):
         self._require_own_process()
         index = inspection_report.CALLS.index(call)
         now = time.monotonic()
-        _UNDER_WAY.pack_into(
-            self._memory, 0, index, episode, step, now, self._copied()
-        )
+        _UNDER_WAY.pack_into(self._memory, 0, index, episode, step, now, self._copied())
 
     def tell(self, report: Report, now: bool = False) -> None:
         if now or time.monotonic() > self._next:

@@ -7,9 +7,7 @@ import traceback
 # Where code is that is not the environment's. What called it is of no interest
 # when it raises, and what it called only if it is from there as well.
 PACKAGE = pathlib.Path(__file__).parents[2].resolve()
-OURS = tuple(
-    str(PACKAGE / name) for name in ('tools', 'scripts', 'training', 'policies')
-)
+OURS = tuple(str(PACKAGE / name) for name in ('tools', 'scripts', 'training', 'policies'))
 OTHERS = tuple(
     str(pathlib.Path(sysconfig.get_path(kind)).resolve())
     for kind in ('purelib', 'platlib', 'stdlib')

@@ -84,10 +84,7 @@ class RandomActions:
 
     def _choose(self, possible: np.ndarray) -> int:
         if not possible.any():
-            raise errors.EnvError(
-                f'the {choices.KEY} of the {self.masked} allows no action at '
-                'all'
-            )
+            raise errors.EnvError(f'the {choices.KEY} of the {self.masked} allows no action at all')
         return int(self._random.choice(np.flatnonzero(possible)))
 
 

@@ -101,11 +101,7 @@ _add_flags('TF_XLA_FLAGS', compile_cache.flags())
 
 # Imported where they are installed, in a quarter of the time, though nothing
 # here needs what they are for: galleries of images, and conversion from JAX.
-with (
-    _quiet(),
-    _hidden('matplotlib', 'jax', 'IPython'),
-    _no_garbage_collection(),
-):
+with _quiet(), _hidden('matplotlib', 'jax', 'IPython'), _no_garbage_collection():
     import keras
     import tensorflow as tf
 

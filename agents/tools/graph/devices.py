@@ -26,9 +26,7 @@ _SECOND_THREAD = futures.ThreadPoolExecutor(1, LEARNER)
 
 
 def together(
-    first: Callable[[], Any],
-    second: Callable[[], Any],
-    device: str | None,
+    first: Callable[[], Any], second: Callable[[], Any], device: str | None
 ) -> tuple[Any, Any]:
     """Call two functions at the same time, the second on a device of its own.
 

@@ -56,9 +56,7 @@ class EpisodeScores(tf.Module):
         zeros = tf.zeros_like(self._running[0])
         self._running.assign(tf.stack([zeros, zeros, zeros + float(episodes)]))
 
-    def submit(
-        self, reward: tf.Tensor, done: tf.Tensor, lost: tf.Tensor
-    ) -> None:
+    def submit(self, reward: tf.Tensor, done: tf.Tensor, lost: tf.Tensor) -> None:
         """Take in one step of the batch.
 
         Episodes whose last step was lost do not count.
@@ -99,9 +97,7 @@ class EpisodeScores(tf.Module):
             'score_max': tf.where(episodes > 0, high, 0.0),
             'length': length / some,
         }
-        return {
-            name: tf.cast(value, tf.float32) for name, value in results.items()
-        }
+        return {name: tf.cast(value, tf.float32) for name, value in results.items()}
 
     def of_agents(self) -> Any:
         """A variable of the agents of this rank, `[number, agent]`."""
@@ -121,9 +117,7 @@ class EpisodeScores(tf.Module):
             0,
         )
 
-    def _add(
-        self, score: tf.Tensor, length: tf.Tensor, ended: tf.Tensor
-    ) -> None:
+    def _add(self, score: tf.Tensor, length: tf.Tensor, ended: tf.Tensor) -> None:
         """Add the episodes `[agent]` that have ended to the totals."""
         score, length = tf.cast(score, tf.float64), tf.cast(length, tf.float64)
         terms = tf.stack([tf.ones_like(score), length, score, score**2])

@@ -72,16 +72,10 @@ Registration = _structure(
     ('stages', Stages),
     ('traits', ctypes.c_uint32),
 )
-Failure = _structure(
-    'Failure', *_HEAD, ('message', ctypes.c_char_p), ('code', Integer)
-)
+Failure = _structure('Failure', *_HEAD, ('message', ctypes.c_char_p), ('code', Integer))
 # Arguments and results alike.
 Values = _structure(
-    'Values',
-    *_HEAD,
-    ('count', ctypes.c_int64),
-    ('types', Pointer),
-    ('buffers', Pointer),
+    'Values', *_HEAD, ('count', ctypes.c_int64), ('types', Pointer), ('buffers', Pointer)
 )
 Buffer = _structure('Buffer', *_HEAD, ('type', Integer), ('data', Pointer))
 Frame = _structure(
@@ -134,9 +128,7 @@ def why_not() -> str | None:
 
 
 def register(
-    name: str,
-    function: Callable[[int, int], None],
-    keep: Callable[[BaseException], None],
+    name: str, function: Callable[[int, int], None], keep: Callable[[BaseException], None]
 ) -> None:
     """Let programs call a function by a name, as long as the process lives.
 
@@ -169,9 +161,7 @@ def register(
 
 
 def _answer_calls(
-    function: Callable[[int, int], None],
-    keep: Callable[[BaseException], None],
-    api: Any,
+    function: Callable[[int, int], None], keep: Callable[[BaseException], None], api: Any
 ) -> Generator[int | None, int, None]:
     """Take the frames of calls, and give an error or None for each.
 
@@ -199,18 +189,12 @@ def _answer_calls(
                     _describe(MetadataExtension.from_address(extension), api)
                     continue
                 keep_thread()
-                function(
-                    _at(frame + _ARGUMENTS).value, _at(frame + _RESULTS).value
-                )
+                function(_at(frame + _ARGUMENTS).value, _at(frame + _RESULTS).value)
         except BaseException as raised:
             error = raised
 
 
-def _fail(
-    error: BaseException,
-    keep: Callable[[BaseException], None],
-    make_error: Any,
-) -> int:
+def _fail(error: BaseException, keep: Callable[[BaseException], None], make_error: Any) -> int:
     """Keep an error, and return the address of XLA's own for it."""
     keep(error)
     message = errors.describe(error).encode()
@@ -220,10 +204,7 @@ def _fail(
 
 def addresses(buffers: int, count: int) -> list[int]:
     """Where the numbers of so many buffers begin."""
-    return [
-        _at(_at(buffers + _POINTER * number).value + _DATA).value
-        for number in range(count)
-    ]
+    return [_at(_at(buffers + _POINTER * number).value + _DATA).value for number in range(count)]
 
 
 def _describe(extension: ctypes.Structure, api: ctypes.Structure) -> None:

@@ -119,9 +119,7 @@ class HostCall:
         self.apply(list(inputs), results)
         return results
 
-    def apply(
-        self, inputs: list[np.ndarray], results: list[np.ndarray]
-    ) -> None:
+    def apply(self, inputs: list[np.ndarray], results: list[np.ndarray]) -> None:
         """Call the function and remember what it raises."""
         try:
             self._function(inputs, results)
@@ -185,10 +183,7 @@ class _Slot:
         """The buffers of a call as arrays, and remember them."""
         if len(self._views) >= MAX_VIEWS:
             self._views.clear()
-        arrays = [
-            _view(place, spec)
-            for place, spec in zip(places, self._specs, strict=True)
-        ]
+        arrays = [_view(place, spec) for place, spec in zip(places, self._specs, strict=True)]
         split = self._counts[0]
         self._views[places] = arrays[:split], arrays[split:]
         return self._views[places]
@@ -204,9 +199,7 @@ def _view(address: int | None, spec: Spec) -> np.ndarray:
     return np.frombuffer(memory, dtype).reshape(spec.shape)
 
 
-def _program(
-    name: str, arguments: Sequence[Spec], results: Sequence[Spec]
-) -> str:
+def _program(name: str, arguments: Sequence[Spec], results: Sequence[Spec]) -> str:
     """The text of a program that does nothing but the call."""
     inputs, outputs = [*map(_type, arguments)], [*map(_type, results)]
     names = [f'%a{number}' for number in range(len(inputs))]

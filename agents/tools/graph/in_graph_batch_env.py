@@ -38,13 +38,9 @@ class InGraphBatchEnv(tf.Module):
         self.observation_space = batch_env.observation_space
         self.action_space = batch_env.action_space
         self._layout = block.reply_layout(self.observation_space)
-        matrices = [
-            Spec((len(self), width), kind)
-            for kind, width in self._layout.groups
-        ]
+        matrices = [Spec((len(self), width), kind) for kind, width in self._layout.groups]
         self._reply = [
-            tf.Variable(tf.zeros(spec.shape, spec.dtype), trainable=False)
-            for spec in matrices
+            tf.Variable(tf.zeros(spec.shape, spec.dtype), trainable=False) for spec in matrices
         ]
         self._step = HostCall(_first(batch_env.step_packed), matrices)
         self._reset = HostCall(_first(batch_env.reset_packed), matrices)

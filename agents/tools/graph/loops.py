@@ -32,18 +32,13 @@ def add_up(function: Callable[[tf.Tensor], Any], count: int) -> Any:
         return number + 1, _add(total, piece(number))
 
     _, total = tf.while_loop(
-        lambda number, _: number < count,
-        step,
-        (tf.constant(0), zeros),
-        parallel_iterations=1,
+        lambda number, _: number < count, step, (tf.constant(0), zeros), parallel_iterations=1
     )
     return total
 
 
 def repeat(
-    function: Callable[[tf.Tensor], Any],
-    count: int,
-    stop: Callable[[Any], tf.Tensor],
+    function: Callable[[tf.Tensor], Any], count: int, stop: Callable[[Any], tf.Tensor]
 ) -> tuple[tf.Tensor, Any]:
     """Call a function for the numbers below a count, unless stopped before.
 
@@ -80,9 +75,7 @@ def _trace(function: Callable) -> tuple[Callable, Any]:
     """A piece of the graph that is called in it, and zeros like its results."""
     traced = tf.function(function, autograph=False)
     piece = traced.get_concrete_function(NUMBER)
-    zeros = nested.map(
-        lambda x: tf.zeros(x.shape, x.dtype), piece.structured_outputs
-    )
+    zeros = nested.map(lambda x: tf.zeros(x.shape, x.dtype), piece.structured_outputs)
     return piece, zeros
 
 

@@ -26,13 +26,7 @@ class MockAlgorithm(tf.Module):
         self._action = tf.zeros((len(batch_env), *action.shape), action.dtype)
         self.calls = {
             name: tf.Variable(0, trainable=False)
-            for name in (
-                'begin_episode',
-                'perform',
-                'experience',
-                'end_episode',
-                'update',
-            )
+            for name in ('begin_episode', 'perform', 'experience', 'end_episode', 'update')
         }
 
     def begin_episode(self, begins: tf.Tensor) -> None:
@@ -42,9 +36,7 @@ class MockAlgorithm(tf.Module):
         self.calls['perform'].assign_add(1)
         return self._action
 
-    def experience(
-        self, observ: Any, action: tf.Tensor, transition: Transition
-    ) -> None:
+    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
         self.calls['experience'].assign_add(1)
 
     def end_episode(self, done: tf.Tensor) -> None:

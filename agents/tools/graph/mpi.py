@@ -63,11 +63,7 @@ class Ranks(Communicator):
     def gather(self, nest: Any, root: int | None = None) -> list[Any]:
         leaves = nested.flatten(nest)
         asked = root in (None, self.rank)
-        results = [
-            Spec((self.size, *spec.shape), spec.dtype)
-            for spec in _specs(leaves)
-            if asked
-        ]
+        results = [Spec((self.size, *spec.shape), spec.dtype) for spec in _specs(leaves) if asked]
 
         def collect(sent: Arrays, received: Arrays) -> None:
             packed = _pack(sent)

@@ -14,11 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from tensorflow.core.framework import (
-    resource_handle_pb2,
-    tensor_pb2,
-    types_pb2,
-)
+from tensorflow.core.framework import resource_handle_pb2, tensor_pb2, types_pb2
 
 from agents.tools.graph import compile_cache
 from agents.tools.graph.backend import tf
@@ -28,9 +24,7 @@ from agents.tools.world import WATCH
 # The object of a device that owns its compiled programs: its name, its type
 # and the hash of that by which TensorFlow tells types apart.
 OWNER = 'xla_device_compiler'
-OWNER_TYPE = (
-    'N10tensorflow14DeviceCompilerIN3xla15LocalExecutableENS1_11LocalClientEEE'
-)
+OWNER_TYPE = 'N10tensorflow14DeviceCompilerIN3xla15LocalExecutableENS1_11LocalClientEEE'
 OWNER_HASH = 0x6B406BD7CBE180FF
 
 # The modules whose threads serve a notebook, and that of threads that may run a
@@ -84,9 +78,7 @@ def _is_only_thread() -> bool:
     """Whether nobody else can be within a program."""
     mine = threading.current_thread()
     return all(
-        thread is mine
-        or thread.name.startswith((LEARNER, WATCH))
-        or _serves_notebook(thread)
+        thread is mine or thread.name.startswith((LEARNER, WATCH)) or _serves_notebook(thread)
         for thread in threading.enumerate()
     )
 
@@ -117,17 +109,11 @@ def _release_programs() -> None:
             hash_code=OWNER_HASH,
             maybe_type_name=OWNER_TYPE,
         )
-        tensor = tensor_pb2.TensorProto(
-            dtype=types_pb2.DT_RESOURCE, resource_handle_val=[handle]
-        )
+        tensor = tensor_pb2.TensorProto(dtype=types_pb2.DT_RESOURCE, resource_handle_val=[handle])
         tensor.tensor_shape.SetInParent()  # That of a scalar.
         with tf.device(device.name):
-            resource = tf.io.parse_tensor(
-                tensor.SerializeToString(), tf.resource
-            )
-            tf.raw_ops.DestroyResourceOp(
-                resource=resource, ignore_lookup_error=True
-            )
+            resource = tf.io.parse_tensor(tensor.SerializeToString(), tf.resource)
+            tf.raw_ops.DestroyResourceOp(resource=resource, ignore_lookup_error=True)
 
 
 def _omit_traces() -> None:

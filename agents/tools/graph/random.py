@@ -27,9 +27,7 @@ def seed_of(seed: int, rank: int = 0) -> int:
     return (seed + rank * RANK_SEEDS) % 2**31
 
 
-def key(
-    seed: tf.Tensor | int, purpose: str, counter: tf.Tensor | int
-) -> tf.Tensor:
+def key(seed: tf.Tensor | int, purpose: str, counter: tf.Tensor | int) -> tf.Tensor:
     """The key of a draw, for the functions below.
 
     Args:
@@ -144,8 +142,6 @@ def _hash(value: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
     """Mix the bits of 32-bit integers, the finalizer of MurmurHash3."""
     value = (value ^ key) * tf.constant(0x9E3779B1, tf.uint32)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        value = value ^ tf.bitwise.right_shift(
-            value, tf.constant(shift, tf.uint32)
-        )
+        value = value ^ tf.bitwise.right_shift(value, tf.constant(shift, tf.uint32))
         value = value * tf.constant(factor, tf.uint32)
     return value ^ tf.bitwise.right_shift(value, tf.constant(16, tf.uint32))

@@ -10,9 +10,7 @@ from agents.tools.graph.episode_scores import EpisodeScores
 from agents.tools.graph.graph_env import GraphEnv
 
 
-def simulate(
-    batch_env: GraphEnv, algo: Any, scores: EpisodeScores
-) -> tf.Tensor:
+def simulate(batch_env: GraphEnv, algo: Any, scores: EpisodeScores) -> tf.Tensor:
     """Advance every environment of a batch by one step.
 
     The order is:
@@ -42,24 +40,16 @@ def simulate(
     return record(observ, action)
 
 
-def rollout(
-    batch_env: GraphEnv, algo: Any, scores: EpisodeScores, steps: int
-) -> tf.Tensor:
+def rollout(batch_env: GraphEnv, algo: Any, scores: EpisodeScores, steps: int) -> tf.Tensor:
     """Simulate a number of steps, in the graph."""
     (done,) = _repeat(
-        lambda done: (simulate(batch_env, algo, scores),),
-        steps,
-        (tf.zeros(len(batch_env), bool),),
+        lambda done: (simulate(batch_env, algo, scores),), steps, (tf.zeros(len(batch_env), bool),)
     )
     return done
 
 
 def training(
-    batch_env: GraphEnv,
-    algo: Any,
-    scores: EpisodeScores,
-    steps: int,
-    one_program: bool = False,
+    batch_env: GraphEnv, algo: Any, scores: EpisodeScores, steps: int, one_program: bool = False
 ) -> Callable[..., dict]:
     """Make the operation that simulates rollouts and learns from them.
 
@@ -110,10 +100,7 @@ def can_compile(batch_env: GraphEnv, algo: Any) -> bool:
 
 
 def _one_program(
-    batch_env: GraphEnv,
-    algo: Any,
-    scores: EpisodeScores,
-    steps: int,
+    batch_env: GraphEnv, algo: Any, scores: EpisodeScores, steps: int
 ) -> Callable[..., dict]:
     # Traced ahead, to know the names of the numbers that a loop adds up.
     update = tf.function(algo.update, autograph=False)
@@ -128,9 +115,7 @@ def _one_program(
     def several(count: tf.Tensor) -> tuple[tf.Tensor, dict]:
         sums = tf.zeros(len(names))
         # Stops at a rollout that cannot be learnt from, to be reported.
-        (sums,) = _repeat(
-            rollout_and_update, count, (sums,), lambda *_: algo.is_sound()
-        )
+        (sums,) = _repeat(rollout_and_update, count, (sums,), lambda *_: algo.is_sound())
         return sums / tf.cast(count, tf.float32), scores.clear()
 
     def operation(count: int = 1) -> dict:
@@ -142,9 +127,7 @@ def _one_program(
     return operation
 
 
-def evaluation(
-    batch_env: GraphEnv, algo: Any, scores: EpisodeScores, max_steps: int
-) -> None:
+def evaluation(batch_env: GraphEnv, algo: Any, scores: EpisodeScores, max_steps: int) -> None:
     """Simulate one episode of every agent from its start, in the graph.
 
     Agents that are done wait for the others; that way short episodes do not
@@ -161,9 +144,7 @@ def evaluation(
     scores.restart(episodes=1)
 
     tf.while_loop(
-        lambda done: tf.reduce_any(
-            scores.counting & (scores.length < max_steps)
-        ),
+        lambda done: tf.reduce_any(scores.counting & (scores.length < max_steps)),
         lambda done: (simulate(batch_env, algo, scores),),
         [tf.zeros(len(batch_env), bool)],
         parallel_iterations=1,
@@ -179,11 +160,7 @@ def _act(batch_env: GraphEnv, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:
 
 
 def _record(
-    batch_env: GraphEnv,
-    algo: Any,
-    scores: EpisodeScores,
-    observ: Any,
-    action: tf.Tensor,
+    batch_env: GraphEnv, algo: Any, scores: EpisodeScores, observ: Any, action: tf.Tensor
 ) -> tf.Tensor:
     transition = batch_env.transition
     algo.experience(observ, action, transition)

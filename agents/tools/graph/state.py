@@ -13,9 +13,7 @@ def variables(nest: Any) -> Any:
 
 def assign(variables: Any, values: Any) -> None:
     """Set a nest of variables."""
-    nested.map(
-        lambda variable, value: variable.assign(value), variables, values
-    )
+    nested.map(lambda variable, value: variable.assign(value), variables, values)
 
 
 def read(variables: Any) -> Any:

@@ -28,9 +28,7 @@ def named_variables(
     return {name: _plain(variable) for name, variable in found.items()}
 
 
-def count_weights(
-    thing: Any, scope: str | None = None, exclude: str | None = None
-) -> int:
+def count_weights(thing: Any, scope: str | None = None, exclude: str | None = None) -> int:
     """Count the trainable numbers of an object, to print and to compare.
 
     The size of a network says more than the list of its layers when two

@@ -20,11 +20,7 @@ class Budget:
         clock: Returns the seconds since some moment.
     """
 
-    def __init__(
-        self,
-        share: float,
-        clock: Callable[[], float] = time.perf_counter,
-    ):
+    def __init__(self, share: float, clock: Callable[[], float] = time.perf_counter):
         self._share = share
         self._clock = clock
         self._is_first = True

@@ -65,9 +65,7 @@ def steps(directory: pathlib.Path) -> list[int]:
 
 
 def find_best(
-    directory: pathlib.Path,
-    warn: Callable[[str], None],
-    last: int | None = None,
+    directory: pathlib.Path, warn: Callable[[str], None], last: int | None = None
 ) -> Scored | None:
     """The checkpoint with the highest score; of equal ones the first.
 
@@ -89,9 +87,7 @@ def find_best(
 
 
 @contextlib.contextmanager
-def replacing(
-    final: pathlib.Path, score: float | None = None
-) -> Iterator[pathlib.Path]:
+def replacing(final: pathlib.Path, score: float | None = None) -> Iterator[pathlib.Path]:
     """A directory to write a checkpoint into, which then gets its name.
 
     One that has the name already is kept until the new one is on the disk.
@@ -124,8 +120,7 @@ def verify(path: pathlib.Path) -> None:
         expected = _read_manifest(path)['files']
         if set(expected) != {TENSORS}:
             raise ValueError(
-                f'{MANIFEST} lists other files than {TENSORS}, as those of '
-                'earlier versions do'
+                f'{MANIFEST} lists other files than {TENSORS}, as those of earlier versions do'
             )
         if _summary(path / TENSORS) != expected[TENSORS]:
             raise ValueError(f'{TENSORS} has changed')
@@ -195,9 +190,7 @@ def seal(path: pathlib.Path, score: float | None = None) -> None:
 
 
 def _by_score(
-    directory: pathlib.Path,
-    steps: Sequence[int],
-    warn: Callable[[str], None],
+    directory: pathlib.Path, steps: Sequence[int], warn: Callable[[str], None]
 ) -> list[Scored]:
     """Those of some checkpoints that tell a score, the best first."""
     found = []

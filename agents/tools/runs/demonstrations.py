@@ -70,10 +70,7 @@ class Demonstrations(NamedTuple):
         episodes = errors.quantity(len(self.lengths), 'episode')
         steps = errors.quantity(len(self.reward), 'step')
         low, high = min(self.scores), max(self.scores)
-        return (
-            f'{type(self).__name__}({episodes}, {steps}, '
-            f'scores {low:.6g} to {high:.6g})'
-        )
+        return f'{type(self).__name__}({episodes}, {steps}, scores {low:.6g} to {high:.6g})'
 
     @property
     def scores(self) -> list[float]:
@@ -104,8 +101,7 @@ class Demonstrations(NamedTuple):
         begins = np.cumsum([0, *self.lengths[:-1]])
         chosen = np.concatenate(
             [
-                begin
-                + np.arange(rng.integers(min(every, length)), length, every)
+                begin + np.arange(rng.integers(min(every, length)), length, every)
                 for begin, length in zip(begins, self.lengths, strict=True)
             ]
         )
@@ -156,13 +152,9 @@ def read(
             found[name] = _count_from_zero(name, found[name], space)
     except ValueError as error:
         reason = str(error).rstrip('.')
-        raise errors.ConfigError(
-            f'The demonstrations {path} cannot be used: {reason}.'
-        ) from error
+        raise errors.ConfigError(f'The demonstrations {path} cannot be used: {reason}.') from error
     names = iter(nested.names(spaces.specs(observ_space), 'observ'))
-    observ = nested.map(
-        lambda _: found.pop(next(names)), spaces.specs(observ_space)
-    )
+    observ = nested.map(lambda _: found.pop(next(names)), spaces.specs(observ_space))
     return Demonstrations(observ=observ, **found)
 
 
@@ -178,10 +170,7 @@ def _expected(
     counted = spaces.count(action_space) is not None
     return {
         **{name: (spec.shape, spec.dtype) for name, spec in specs.items()},  # type: ignore[misc]
-        'action': (
-            spaces.shape(action_space),
-            'int32' if counted else 'float32',
-        ),
+        'action': (spaces.shape(action_space), 'int32' if counted else 'float32'),
         **{name: ((), kind) for name, kind in NUMBERS.items()},
     }
 
@@ -235,9 +224,7 @@ def _parse(data: bytes, name: str) -> np.ndarray:
     }
     if version not in readers:
         raise ValueError(f'{name!r} is of an unknown version {version}')
-    shape, is_fortran, dtype = readers[version](
-        file, max_header_size=HEADER_BYTES
-    )
+    shape, is_fortran, dtype = readers[version](file, max_header_size=HEADER_BYTES)
     if dtype.kind not in 'biuf':
         raise ValueError(f'{name!r} holds {dtype} where numbers were expected')
     if math.prod(shape) * dtype.itemsize != len(data) - file.tell():
@@ -247,10 +234,7 @@ def _parse(data: bytes, name: str) -> np.ndarray:
 
 
 def _fit(
-    arrays: Mapping[str, np.ndarray],
-    name: str,
-    shape: tuple[int, ...],
-    kind: str,
+    arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...], kind: str
 ) -> np.ndarray:
     """An array as it is expected to be."""
     if name not in arrays:
@@ -281,14 +265,11 @@ def _require_ends(ends: np.ndarray) -> None:
         raise ValueError('there are no steps in it')
     if not ends[-1]:
         raise ValueError(
-            'its last episode has no end: the last step has to be terminated '
-            'or truncated'
+            'its last episode has no end: the last step has to be terminated or truncated'
         )
 
 
-def _count_from_zero(
-    name: str, values: np.ndarray, space: gym.Space
-) -> np.ndarray:
+def _count_from_zero(name: str, values: np.ndarray, space: gym.Space) -> np.ndarray:
     """Values as they are in the graph; refuses those that are of no space."""
     values = (values - spaces.start(space)).astype(values.dtype)
     if not isinstance(space, gym.spaces.Box):
@@ -306,9 +287,7 @@ def _count_from_zero(
     return values
 
 
-def _owners(
-    observ_space: gym.Space, action_space: gym.Space
-) -> dict[str, gym.Space]:
+def _owners(observ_space: gym.Space, action_space: gym.Space) -> dict[str, gym.Space]:
     """The space that an array is of, by name."""
     names = nested.names(spaces.specs(observ_space), 'observ')
     leaves = spaces.leaves(observ_space)

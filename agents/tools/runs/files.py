@@ -155,9 +155,7 @@ def telling(path: pathlib.Path) -> Iterator[None]:
     except errors.UserError:
         raise
     except OSError as error:
-        raise errors.WriteError(
-            f'Cannot write to {path}: {reason(error)}.'
-        ) from error
+        raise errors.WriteError(f'Cannot write to {path}: {reason(error)}.') from error
 
 
 def reason(error: OSError) -> str:
@@ -182,9 +180,7 @@ def opened(path: pathlib.Path, limit: int) -> Iterator[BinaryIO]:
     except errors.UserError:
         raise
     except OSError as error:
-        raise errors.ConfigError(
-            f'Cannot read {path}: {reason(error)}.'
-        ) from error
+        raise errors.ConfigError(f'Cannot read {path}: {reason(error)}.') from error
 
 
 def read(path: pathlib.Path, limit: int) -> bytes:
@@ -213,9 +209,7 @@ def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
             raise ValueError('it is nested too deeply')
     if len(re.findall(r'[,\[{]', rest)) > MAX_VALUES:
         raise ValueError('it holds too many values')
-    return json.loads(
-        text, object_pairs_hook=_unambiguous, parse_constant=_refuse
-    )
+    return json.loads(text, object_pairs_hook=_unambiguous, parse_constant=_refuse)
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

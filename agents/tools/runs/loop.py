@@ -217,10 +217,7 @@ class Loop:
             self._summarize()
         seconds = time.perf_counter() - started
         self._add('train', results, clock - before, seconds, count)
-        if not (
-            self._is_due(training.report_every, clock)
-            or self._needs_evaluation()
-        ):
+        if not (self._is_due(training.report_every, clock) or self._needs_evaluation()):
             return None
         return self._report('train', training.counts())
 
@@ -244,10 +241,7 @@ class Loop:
             self._evaluation.every,
         )
         waits = [every - clock % every for every in periods if every]
-        return min(
-            self._training.rollouts_at_once,
-            math.ceil(min(left, *waits) / rollout),
-        )
+        return min(self._training.rollouts_at_once, math.ceil(min(left, *waits) / rollout))
 
     def _needs_evaluation(self) -> bool:
         clock, is_evaluated = divmod(int(self.step), 2)
@@ -262,12 +256,7 @@ class Loop:
         return clock // every > (clock - self._training.rollout) // every
 
     def _add(
-        self,
-        phase: str,
-        results: Mapping[str, Any],
-        steps: int,
-        seconds: float,
-        rollouts: int = 1,
+        self, phase: str, results: Mapping[str, Any], steps: int, seconds: float, rollouts: int = 1
     ) -> None:
         tally = self._tallies[phase]
         tally.add(results, steps, seconds, rollouts)

@@ -58,8 +58,7 @@ def read(directory: pathlib.Path) -> Iterator[Row]:
                     yield _parse_row(dict(zip(names, cells, strict=True)))
             except ValueError as error:
                 raise errors.ConfigError(
-                    f'Cannot read line {number} of {path}: {error}. Mend or '
-                    'remove the file.'
+                    f'Cannot read line {number} of {path}: {error}. Mend or remove the file.'
                 ) from error
 
 
@@ -71,10 +70,7 @@ def encode(rows: Iterable[Iterable[object]]) -> bytes:
 
 def _require_few(rows: int, columns: int) -> None:
     if rows > MAX_ROWS or rows * columns > MAX_CELLS:
-        raise ValueError(
-            f'The table must have at most {MAX_ROWS:,} rows and '
-            f'{MAX_CELLS:,} cells'
-        )
+        raise ValueError(f'The table must have at most {MAX_ROWS:,} rows and {MAX_CELLS:,} cells')
 
 
 def _split(line: bytes) -> list[str]:

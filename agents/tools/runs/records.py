@@ -116,9 +116,7 @@ class Records:
                 f'The results in {self._directory} cannot be written: {reason}.'
             ) from error
 
-    def _write_event(
-        self, place: str, step: int, values: Iterable[Summary.Value]
-    ) -> None:
+    def _write_event(self, place: str, step: int, values: Iterable[Summary.Value]) -> None:
         """Write values as one event, which takes as long as a single one."""
         event = Summary(value=values).SerializeToString()
         with self._tell_failures(), self._open_writer(place).as_default(step):

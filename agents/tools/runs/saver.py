@@ -99,10 +99,7 @@ class Saver:
         """Keep what the variables are now, to save it later as the best."""
         self._best = Scored(step, score)
         # Copies, as what is read of a variable may share its memory.
-        copies = {
-            name: tf.constant(value.numpy())
-            for name, value in self._values().items()
-        }
+        copies = {name: tf.constant(value.numpy()) for name, value in self._values().items()}
         self._held = _Held(self._best, copies)
 
     def save(self, step: int, score: float | None = None) -> pathlib.Path:
@@ -129,11 +126,7 @@ class Saver:
         self._make_room(step)
         return final
 
-    def restore(
-        self,
-        step: int | None = None,
-        warn: Callable[[str], None] = print,
-    ) -> int | None:
+    def restore(self, step: int | None = None, warn: Callable[[str], None] = print) -> int | None:
         """Set the variables to those of a checkpoint.
 
         Args:
@@ -152,13 +145,10 @@ class Saver:
                 if checkpoints.is_whole(path):
                     raise
                 raise errors.UserError(
-                    f'The checkpoint {path} changed while it was read; try '
-                    'again.'
+                    f'The checkpoint {path} changed while it was read; try again.'
                 ) from error
             if not self._partial:
-                self._best = checkpoints.find_best(
-                    self._directory, warn, chosen
-                )
+                self._best = checkpoints.find_best(self._directory, warn, chosen)
         return chosen
 
     def require_fit(self, step: int | None = None) -> None:
@@ -174,9 +164,7 @@ class Saver:
         if chosen is not None:
             self._match(self._path(chosen))
 
-    def _choose(
-        self, step: int | None, warn: Callable[[str], None]
-    ) -> int | None:
+    def _choose(self, step: int | None, warn: Callable[[str], None]) -> int | None:
         """Find the checkpoint that is asked for, or the last that is whole."""
         steps = self.steps()
         if step is not None:
@@ -213,16 +201,10 @@ class Saver:
         return tensors.read(file, [self._place])[self._place] == place.numpy()
 
     def _values(self) -> dict[str, tf.Tensor]:
-        return {
-            name: variable.read_value()
-            for name, variable in self._variables.items()
-        }
+        return {name: variable.read_value() for name, variable in self._variables.items()}
 
     def _write(
-        self,
-        final: pathlib.Path,
-        values: Mapping[str, tf.Tensor],
-        score: float | None,
+        self, final: pathlib.Path, values: Mapping[str, tf.Tensor], score: float | None
     ) -> None:
         """Write a checkpoint, if need be after some tries."""
         _require_finite(values)
@@ -251,9 +233,7 @@ class Saver:
     def _read(self, path: pathlib.Path) -> None:
         stored = self._match(path)
         names = [
-            name
-            for name, variable in self._variables.items()
-            if stored[name] == _spec(variable)
+            name for name, variable in self._variables.items() if stored[name] == _spec(variable)
         ]
         values = tensors.read(path / checkpoints.TENSORS, names)
         for name, value in values.items():
@@ -277,10 +257,7 @@ class Saver:
             for name, spec in tensors.specs(path / checkpoints.TENSORS).items()
             if name in self._variables or not self._partial
         }
-        expected = {
-            name: self._expect(name, stored.get(name))
-            for name in self._variables
-        }
+        expected = {name: self._expect(name, stored.get(name)) for name in self._variables}
         if stored != expected:
             raise errors.MisfitError(
                 f'The checkpoint {path} does not fit the configuration: '
@@ -310,9 +287,7 @@ def _spec(variable: Any) -> Spec:
     return Spec(tf.as_dtype(variable.dtype).name, list(variable.shape))
 
 
-def _describe_difference(
-    stored: Mapping[str, Spec], expected: Mapping[str, Spec]
-) -> str:
+def _describe_difference(stored: Mapping[str, Spec], expected: Mapping[str, Spec]) -> str:
     """Say which variables differ, the first of them if they are many."""
     found = [
         f'{name}: {_describe(stored.get(name), "missing")}, '

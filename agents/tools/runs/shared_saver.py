@@ -48,9 +48,7 @@ class SharedSaver:
         names = {id(variable): name for name, variable in variables.items()}
         self._names = names
         self._parts = [
-            _Parts(variable, axis, ranks)
-            for variable, axis in of_agents
-            if id(variable) in names
+            _Parts(variable, axis, ranks) for variable, axis in of_agents if id(variable) in names
         ]
         parts = {names[id(part.mine)]: part for part in self._parts}
         every = ranks.gather(sorted({*variables} - {*parts}))
@@ -74,17 +72,13 @@ class SharedSaver:
         if self._saver is not None:
             self._saver.hold(step, score)
 
-    def save(
-        self, step: int, score: float | None = None
-    ) -> pathlib.Path | None:
+    def save(self, step: int, score: float | None = None) -> pathlib.Path | None:
         self._gather()
         if self._saver is None:
             return None
         return self._saver.save(step, score)
 
-    def restore(
-        self, step: int | None = None, warn: Callable[[str], None] = print
-    ) -> int | None:
+    def restore(self, step: int | None = None, warn: Callable[[str], None] = print) -> int | None:
         restored = None
         if self._saver is not None:
             restored = self._saver.restore(step, warn)

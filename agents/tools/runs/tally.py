@@ -57,11 +57,7 @@ class Tally:
         self._parts = dict.fromkeys(PARTS, 0.0)
 
     def add(
-        self,
-        results: Mapping[str, Any],
-        steps: int,
-        seconds: float,
-        rollouts: int = 1,
+        self, results: Mapping[str, Any], steps: int, seconds: float, rollouts: int = 1
     ) -> None:
         """Take in the results of a call and the time it took.
 
@@ -90,11 +86,7 @@ class Tally:
 
     def shares(self) -> dict[str, float]:
         """Compute which shares of the time known parts of the calls took."""
-        return {
-            part: seconds / self._seconds
-            for part, seconds in self._parts.items()
-            if seconds
-        }
+        return {part: seconds / self._seconds for part, seconds in self._parts.items() if seconds}
 
     def means(self) -> dict[str, float]:
         """Average what is not about episodes over the rollouts."""

@@ -47,9 +47,7 @@ class Spec(NamedTuple):
 
 def write(path: pathlib.Path, tensors: Mapping[str, Any]) -> None:
     """Write arrays or TensorFlow's tensors to a new file."""
-    arrays = {
-        name: np.asarray(tensor, order='C') for name, tensor in tensors.items()
-    }
+    arrays = {name: np.asarray(tensor, order='C') for name, tensor in tensors.items()}
     for name, array in arrays.items():
         if array.dtype.name not in DTYPES.values():
             raise errors.UserError(
@@ -84,13 +82,10 @@ def _opened(path: pathlib.Path) -> Iterator[Any]:
         header = int.from_bytes(file.read(8), 'little')
     if header > HEADER_BYTES:
         raise errors.ConfigError(
-            f'The header of {path} must have at most {HEADER_BYTES:,} bytes, '
-            f'got {header:,}.'
+            f'The header of {path} must have at most {HEADER_BYTES:,} bytes, got {header:,}.'
         )
     try:
         with safetensors.safe_open(path, framework='np') as file:
             yield file
     except (safetensors.SafetensorError, ValueError) as error:
-        raise errors.ConfigError(
-            f'{path} must be a file of safetensors: {error}.'
-        ) from error
+        raise errors.ConfigError(f'{path} must be a file of safetensors: {error}.') from error

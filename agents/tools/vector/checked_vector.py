@@ -103,9 +103,7 @@ class CheckedVector:
         if not isinstance(info, dict):
             raise self._broken(f'an info that is {reprlib.repr(info)}, no dict')
         try:
-            reward, terminated, truncated = map(
-                np.asarray, (reward, terminated, truncated)
-            )
+            reward, terminated, truncated = map(np.asarray, (reward, terminated, truncated))
         except BaseException as error:
             raise self.errors.raised('in what step returned', error) from None
         if reward.shape != self._shape or reward.dtype.kind not in 'fiub':

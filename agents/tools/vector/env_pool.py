@@ -37,14 +37,7 @@ class EnvPoolVector(gym.vector.VectorEnv):
         kwargs: Other arguments of `envpool.make`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        num_envs: int,
-        seed: int,
-        max_length: int | None,
-        **kwargs: Any,
-    ):
+    def __init__(self, name: str, num_envs: int, seed: int, max_length: int | None, **kwargs: Any):
         import envpool
 
         known = envpool.make_spec(name).config._asdict()
@@ -69,10 +62,7 @@ class EnvPoolVector(gym.vector.VectorEnv):
         self.single_action_space = self._pool.action_space
         self.observation_space, self.action_space = (
             gym.vector.utils.batch_space(space, num_envs)
-            for space in (
-                self.single_observation_space,
-                self.single_action_space,
-            )
+            for space in (self.single_observation_space, self.single_action_space)
         )
 
     def step(self, actions: np.ndarray) -> tuple:
@@ -83,17 +73,9 @@ class EnvPoolVector(gym.vector.VectorEnv):
         observ, reward, terminated, truncated, info = result
         elapsed = info['elapsed_step']
         self._spare = self._limit - int(elapsed.max())
-        return (
-            observ,
-            reward,
-            terminated,
-            truncated | (elapsed >= self._limit),
-            info,
-        )
+        return (observ, reward, terminated, truncated | (elapsed >= self._limit), info)
 
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
         """Reset all environments, or where `options['reset_mask']` is true.
 
         The observations of others are zero. The seed is that of `__init__`.
@@ -136,9 +118,7 @@ def _find_step(pool: Any) -> Callable[[np.ndarray], tuple]:
     """
     try:
         send, receive, names = pool._send, pool._recv, list(pool._state_keys)
-        kinds = dict(
-            zip(pool._spec._action_keys, pool._spec._action_spec, strict=True)
-        )
+        kinds = dict(zip(pool._spec._action_keys, pool._spec._action_spec, strict=True))
         outcome = operator.itemgetter(*map(names.index, OUTCOME))
         kind = kinds['action'][0]
     except (AttributeError, LookupError, TypeError, ValueError):

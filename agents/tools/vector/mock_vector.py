@@ -45,16 +45,11 @@ class MockVector(gym.vector.VectorEnv):
         self.seeds: list[int | None] = []
         self._mode, self._nest, self._batched = mode, nest, batched
         self._lengths = [itertools.cycle(each) for each in lengths]
-        self._episode, self._time, self._length = np.zeros(
-            (3, self.num_envs), int
-        )
+        self._episode, self._time, self._length = np.zeros((3, self.num_envs), int)
         self._over = np.zeros(self.num_envs, bool)
 
     def reset(
-        self,
-        *,
-        seed: int | None = None,
-        options: dict[str, Any] | None = None,
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict]:
         self.seeds.append(seed)
         mask = np.ones(self.num_envs, bool)
@@ -125,13 +120,9 @@ class FixedVector(gym.vector.VectorEnv):
         observs: gym.Space | None = None,
         actions: gym.Space | None = None,
     ):
-        self.single_observation_space = observs or gym.spaces.Box(
-            -np.inf, np.inf, (1,), np.float32
-        )
+        self.single_observation_space = observs or gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
         self.single_action_space = actions or gym.spaces.Discrete(2)
-        observ = gym.vector.utils.create_empty_array(
-            self.single_observation_space, self.num_envs
-        )
+        observ = gym.vector.utils.create_empty_array(self.single_observation_space, self.num_envs)
         self._results = {
             'first': observ,
             'observ': observ,

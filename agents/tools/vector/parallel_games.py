@@ -53,9 +53,7 @@ class ParallelGames(gym.vector.VectorEnv):
                 f'no whole number of games. Choose multiples of {size} for '
                 'num_agents and eval_episodes.'
             )
-        self.games += [
-            constructor(**kwargs) for _ in range(num_envs // size - 1)
-        ]
+        self.games += [constructor(**kwargs) for _ in range(num_envs // size - 1)]
         self.metadata = {
             **getattr(first, 'metadata', {}),
             'autoreset_mode': AutoresetMode.SAME_STEP,
@@ -70,9 +68,7 @@ class ParallelGames(gym.vector.VectorEnv):
         self._observs: list[Any] = [None] * num_envs
         self._playing = np.zeros(num_envs, bool)
 
-    def reset(
-        self, *, seed: int | None = None, options: Any = None
-    ) -> tuple[Any, dict]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
         told: list[Any] = [{}] * self.num_envs
         for number in range(len(self.games)):
             self._begin(number, told, None if seed is None else seed + number)
@@ -88,22 +84,12 @@ class ParallelGames(gym.vector.VectorEnv):
         terminated, truncated = flags
         ended = terminated | truncated
         # Who left a game that goes on has its last observation for longer.
-        last = _as_objects(
-            [
-                observ if over else None
-                for observ, over in zip(self._observs, ended)
-            ]
-        )
+        last = _as_objects([observ if over else None for observ, over in zip(self._observs, ended)])
         last_told = [part if over else {} for part, over in zip(told, ended)]
         for number in range(len(self.games)):
             if not self._playing[self._rows(number)].any():
                 self._begin(number, told)
-        info = {
-            **_as_vector(told),
-            LAST_OBSERV: last,
-            LAST_INFO: _as_vector(last_told),
-            LOST: lost,
-        }
+        info = {**_as_vector(told), LAST_OBSERV: last, LAST_INFO: _as_vector(last_told), LOST: lost}
         return self._batch(), rewards, terminated, truncated, info
 
     def render(self) -> tuple:
@@ -115,12 +101,7 @@ class ParallelGames(gym.vector.VectorEnv):
             game.close()
 
     def _step_game(
-        self,
-        number: int,
-        actions: Any,
-        rewards: np.ndarray,
-        flags: np.ndarray,
-        told: list[Any],
+        self, number: int, actions: Any, rewards: np.ndarray, flags: np.ndarray, told: list[Any]
     ) -> None:
         """Step a game, and write what became of its agents."""
         game = self.games[number]
@@ -149,13 +130,9 @@ class ParallelGames(gym.vector.VectorEnv):
             if self._playing[row] or agent in game.agents:
                 self._observs[row] = observ
                 told[row] = infos.get(agent, {})
-            self._playing[row] = (
-                agent in game.agents and not flags[:, row].any() and not over
-            )
+            self._playing[row] = agent in game.agents and not flags[:, row].any() and not over
 
-    def _begin(
-        self, number: int, told: list[Any], seed: int | None = None
-    ) -> None:
+    def _begin(self, number: int, told: list[Any], seed: int | None = None) -> None:
         """Reset a game, and write what its agents are told."""
         game, rows = self.games[number], self._rows(number)
         observs, infos = game.reset(seed=seed)

@@ -44,9 +44,7 @@ class VectorErrors:
         """The error of a vector that raised one."""
         return errors.of_environment(error, self.name, doing)
 
-    def broken(
-        self, method: str, what: str, index: int | None = None
-    ) -> errors.EnvError:
+    def broken(self, method: str, what: str, index: int | None = None) -> errors.EnvError:
         """The error of a vector that returned what it should not.
 
         Args:
@@ -58,6 +56,5 @@ class VectorErrors:
         if index is not None:
             who = f'Environment {self._first + index}, one of a vector,'
         return errors.EnvError(
-            f'{who} broke the contract of gymnasium.vector.VectorEnv.{method}: '
-            f'{what}.'
+            f'{who} broke the contract of gymnasium.vector.VectorEnv.{method}: {what}.'
         )

@@ -36,16 +36,12 @@ class ObserveMasks(gym.vector.VectorWrapper):
         self._actions = env.single_action_space
         self._inner = env.single_observation_space
         self._count = sum(choices.sizes(self._actions))
-        self.single_observation_space = choices.observed_space(
-            self._inner, self._actions
-        )
+        self.single_observation_space = choices.observed_space(self._inner, self._actions)
         self.observation_space = gym.vector.utils.batch_space(
             self.single_observation_space, self.num_envs
         )
 
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
         mask = (options or {}).get('reset_mask')
         began = None if mask is None else mask.copy()
         return self.add(*self.env.reset(seed=seed, options=options), began)
@@ -61,16 +57,12 @@ class ObserveMasks(gym.vector.VectorWrapper):
         observ = self._add(observ, info, needed, 'step')
         return observ, reward, terminated, truncated, info
 
-    def add(
-        self, observ: Any, info: dict, began: np.ndarray | None = None
-    ) -> tuple[Any, dict]:
+    def add(self, observ: Any, info: dict, began: np.ndarray | None = None) -> tuple[Any, dict]:
         """Complete what a reset returned, of all or where an episode began."""
         needed = np.ones(self.num_envs, bool) if began is None else began
         return self._add(observ, info, needed, 'reset'), info
 
-    def _add(
-        self, observ: Any, info: dict, needed: np.ndarray, method: str
-    ) -> dict:
+    def _add(self, observ: Any, info: dict, needed: np.ndarray, method: str) -> dict:
         told, given = self._find(info)
         missing = needed & ~given
         if missing.any():
@@ -102,11 +94,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
         masks = np.zeros(shape, np.uint8)
         for row in np.flatnonzero(given).tolist():
             try:
-                mask = (
-                    tuple(part[row] for part in told)
-                    if isinstance(told, tuple)
-                    else told[row]
-                )
+                mask = tuple(part[row] for part in told) if isinstance(told, tuple) else told[row]
                 masks[row] = choices.flatten(mask, self._actions)
             except (ValueError, LookupError) as error:
                 raise self._told(row, f'After {method}, {error}.') from None
@@ -118,9 +106,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
         is_dict = isinstance(self._inner, gym.spaces.Dict)
         if is_dict and not isinstance(last, Mapping):
             return [
-                {**observ, KEY: zeros[0]}
-                if isinstance(observ, Mapping)
-                else observ
+                {**observ, KEY: zeros[0]} if isinstance(observ, Mapping) else observ
                 for observ in last
             ]
         return {**choices.beside(self._inner, last), KEY: zeros}

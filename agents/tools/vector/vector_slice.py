@@ -74,9 +74,7 @@ class VectorSlice:
         self._vector = CheckedVector(constructor, seed, first, action_masks)
         self._errors = self._vector.errors
         self.mode, self.assumed = self._vector.mode, self._vector.assumed
-        self.observation_space = spaces.with_plain_text(
-            self._vector.observation_space
-        )
+        self.observation_space = spaces.with_plain_text(self._vector.observation_space)
         self.action_space = self._vector.action_space
         # The steps so far, and how many there were when each episode began.
         self._clock, self._begun = 0, np.zeros(len(self), np.int64)
@@ -115,10 +113,7 @@ class VectorSlice:
         self._reward = self._reply['reward']
         self._infos.attach(memory.infos)
         self._watch = choices.BatchWatch.over(
-            self.observation_space,
-            self.action_space,
-            self._reply['observ'],
-            self._first,
+            self.observation_space, self.action_space, self._reply['observ'], self._first
         )
         self._flags_set = True
 
@@ -128,9 +123,7 @@ class VectorSlice:
         `observ` is then what to act on next while `next_observ` is the true
         successor, whenever the vector resets.
         """
-        observ, reward, terminated, truncated, info = self._vector.step(
-            self._action
-        )
+        observ, reward, terminated, truncated, info = self._vector.step(self._action)
         leaves = LOST in info
         if leaves:
             self._pending = self._find_lost(info[LOST])
@@ -201,11 +194,7 @@ class VectorSlice:
         self._vector.close()
 
     def _conclude(
-        self,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        info: dict,
-        acted_on: list[np.ndarray],
+        self, terminated: np.ndarray, truncated: np.ndarray, info: dict, acted_on: list[np.ndarray]
     ) -> None:
         """Tell which episodes ended in a step, and begin the next."""
         self._vector.require_no_late_mask(info)
@@ -263,9 +252,7 @@ class VectorSlice:
         last = info[LAST_OBSERV]
         self._write_rows(self._next_observ, 'step', last, ended)
 
-    def _lose(
-        self, lost: np.ndarray, ended: np.ndarray, acted_on: list[np.ndarray]
-    ) -> None:
+    def _lose(self, lost: np.ndarray, ended: np.ndarray, acted_on: list[np.ndarray]) -> None:
         """Make of the step that ignored the action one that says nothing."""
         self._require_no_steps(lost, self._reply['reward'], ended)
         # Some leave there what the ignored action would have been rewarded by.
@@ -339,9 +326,7 @@ class VectorSlice:
             doing = 'in the info that step returned'
             raise self._errors.raised(doing, error) from None
 
-    def _write(
-        self, writer: observations.Writer, method: str, observ: Any
-    ) -> None:
+    def _write(self, writer: observations.Writer, method: str, observ: Any) -> None:
         """Write the observations of all environments."""
         try:
             writer.write_all(observ)
@@ -355,11 +340,7 @@ class VectorSlice:
             raise self._errors.raised(doing, error) from None
 
     def _write_rows(
-        self,
-        writer: observations.Writer,
-        method: str,
-        observ: Any,
-        mask: np.ndarray,
+        self, writer: observations.Writer, method: str, observ: Any, mask: np.ndarray
     ) -> None:
         """Write the observations of some environments, one by one."""
         for index in np.flatnonzero(mask).tolist():
@@ -380,9 +361,7 @@ class VectorSlice:
                 'gymnasium.vector.AutoresetMode.SAME_STEP.'
             )
 
-    def _require_no_steps(
-        self, lost: np.ndarray, reward: np.ndarray, ended: np.ndarray
-    ) -> None:
+    def _require_no_steps(self, lost: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> None:
         """Refuse a step after an end that is more than a reset."""
         wrong = lost & ended
         if self.assumed:  # A reward may show that the mode is another.
@@ -406,17 +385,12 @@ class VectorSlice:
         found = observations.first_beyond(self._reply['reward'])
         if found is not None:
             raise self._beyond(*found, 'a reward', 'next_observ')
-        for name, writer in (
-            ('next_observ', self._next_observ),
-            ('observ', self._observ),
-        ):
+        for name, writer in (('next_observ', self._next_observ), ('observ', self._observ)):
             found = writer.first_beyond()
             if found is not None:
                 raise self._beyond(*found, 'an observation', name)
 
-    def _beyond(
-        self, index: int, number: float, what: str, where: str
-    ) -> errors.EnvError:
+    def _beyond(self, index: int, number: float, what: str, where: str) -> errors.EnvError:
         observ = nested.map(lambda leaf: leaf[index], self._reply[where])
         return observations.beyond(self._first + index, number, what, observ)
 
@@ -425,13 +399,7 @@ def _row(space: gym.Space, batch: Any, index: int) -> Any:
     """The observation of one environment, of a batch or of a list of them."""
     match space, batch:
         case gym.spaces.Dict(), Mapping():
-            return {
-                key: _row(part, batch[key], index)
-                for key, part in spaces.items(space)
-            }
+            return {key: _row(part, batch[key], index) for key, part in spaces.items(space)}
         case gym.spaces.Tuple(), tuple():
-            return tuple(
-                _row(part, each, index)
-                for part, each in zip(space, batch, strict=True)
-            )
+            return tuple(_row(part, each, index) for part, each in zip(space, batch, strict=True))
     return batch[index]

@@ -10,19 +10,12 @@ import numpy as np
 
 from agents.tools import errors, layout, spaces
 
-ALIGNMENT = (
-    64  # Bytes; a cache line, so that rows of two writers never share one.
-)
+ALIGNMENT = 64  # Bytes; a cache line, so that rows of two writers never share one.
 
 
 def request_layout(action_space: gym.Space) -> layout.Layout:
     """What travels to the environments: an action, and whether to reset."""
-    return layout.Layout(
-        {
-            'action': spaces.specs(action_space),
-            'reset': layout.Spec((), 'bool'),
-        }
-    )
+    return layout.Layout({'action': spaces.specs(action_space), 'reset': layout.Spec((), 'bool')})
 
 
 def reply_layout(observ_space: gym.Space) -> layout.Layout:
@@ -73,27 +66,16 @@ class Block:
         self._offset = 0
 
         def allocate(rows: layout.Layout) -> list[np.ndarray]:
-            return [
-                self._matrix(buffer, kind, count, width)
-                for kind, width in rows.groups
-            ]
+            return [self._matrix(buffer, kind, count, width) for kind, width in rows.groups]
 
-        request, reply = (
-            request_layout(action_space),
-            reply_layout(observ_space),
-        )
+        request, reply = (request_layout(action_space), reply_layout(observ_space))
         self.request = request.views(allocate(request))
         self.matrices = allocate(reply)
         self.reply = reply.views(self.matrices)
         self.infos = self._matrix(buffer, 'float32', count, infos)
 
     @staticmethod
-    def size(
-        observ_space: gym.Space,
-        action_space: gym.Space,
-        count: int,
-        infos: int = 0,
-    ) -> int:
+    def size(observ_space: gym.Space, action_space: gym.Space, count: int, infos: int = 0) -> int:
         """The number of bytes that a block takes."""
         groups = (
             *request_layout(action_space).groups,
@@ -102,9 +84,7 @@ class Block:
         )
         return sum(_padded(kind, count * width) for kind, width in groups)
 
-    def _matrix(
-        self, buffer: memoryview, kind: str, count: int, width: int
-    ) -> np.ndarray:
+    def _matrix(self, buffer: memoryview, kind: str, count: int, width: int) -> np.ndarray:
         matrix = np.frombuffer(buffer, kind, count * width, self._offset)
         self._offset += _padded(kind, count * width)
         return matrix.reshape(count, width)

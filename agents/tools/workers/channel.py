@@ -63,9 +63,7 @@ class Channel:
     def send(self, kind: bytes) -> None:
         os.write(self.descriptor, kind)
 
-    def send_payload(
-        self, kind: bytes, payload: bytes, deadline: float | None = None
-    ) -> None:
+    def send_payload(self, kind: bytes, payload: bytes, deadline: float | None = None) -> None:
         message = memoryview(kind + _LENGTH.pack(len(payload)) + payload)
         while message:
             try:
@@ -147,9 +145,7 @@ class Readable:
                 is waited for has to make a descriptor readable.
         """
         now = time.perf_counter()
-        awake = (
-            AWAKE_SECONDS if timeout is None else min(AWAKE_SECONDS, timeout)
-        )
+        awake = AWAKE_SECONDS if timeout is None else min(AWAKE_SECONDS, timeout)
         give_up = now + awake
         while self._awake_from <= now < give_up:
             if is_over():

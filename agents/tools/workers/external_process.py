@@ -142,12 +142,7 @@ class ExternalProcess:
         return self.call('reset', blocking=blocking, **kwargs)
 
     def call(
-        self,
-        name: str,
-        *args: Any,
-        index: int = 0,
-        blocking: bool = True,
-        **kwargs: Any,
+        self, name: str, *args: Any, index: int = 0, blocking: bool = True, **kwargs: Any
     ) -> Any:
         """Call a method or read an attribute of one of the environments.
 
@@ -185,9 +180,7 @@ class ExternalProcess:
         seeds = self._seeds and [_derived(seed, number) for seed in self._seeds]
         return self._make_alike(seeds=seeds)
 
-    def attach(
-        self, is_cancelled: Callable[[], bool] = lambda: False
-    ) -> block.Block:
+    def attach(self, is_cancelled: Callable[[], bool] = lambda: False) -> block.Block:
         """Set up the shared memory through which a batch uses the process."""
         found = self._found_spaces(is_cancelled)
         numbers = len(self.log_info)
@@ -416,6 +409,5 @@ def _pickled(settings: dict) -> bytes:
         return cloudpickle.dumps(settings)
     except Exception as error:
         raise errors.ConfigError(
-            f'The constructor of an environment cannot be sent to a process: '
-            f'{error}'
+            f'The constructor of an environment cannot be sent to a process: {error}'
         ) from error

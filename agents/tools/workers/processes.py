@@ -31,8 +31,7 @@ def finding_modules(program: str) -> str:
     root = pathlib.Path(__file__).parents[3]
     path = [entry for entry in sys.path if isinstance(entry, str)]
     return (
-        f'import sys; sys.path[0] = {str(root)!a}; import agents; '
-        f'sys.path[:] = {path!a}; {program}'
+        f'import sys; sys.path[0] = {str(root)!a}; import agents; sys.path[:] = {path!a}; {program}'
     )
 
 
@@ -111,9 +110,7 @@ def _children(pid: int) -> set[int]:
     with contextlib.suppress(OSError):
         for thread in pathlib.Path(f'/proc/{pid}/task').iterdir():
             with contextlib.suppress(OSError):  # It is over.
-                children.update(
-                    map(int, (thread / 'children').read_text().split())
-                )
+                children.update(map(int, (thread / 'children').read_text().split()))
     return children
 
 

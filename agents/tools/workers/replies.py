@@ -83,9 +83,7 @@ class Replies:
         deadline = time.monotonic() + timeout
         while self._waiting:
             patience = min(deadline - time.monotonic(), CANCEL_SECONDS)
-            ready = self._readable.wait(
-                max(0, patience), self._are_done, self._let_sleep
-            )
+            ready = self._readable.wait(max(0, patience), self._are_done, self._let_sleep)
             for descriptor in ready:
                 self._receive(descriptor, timeout, deadline, bear)
             if ready:
@@ -93,9 +91,7 @@ class Replies:
             if self._are_done():
                 self._conclude()
             elif is_cancelled():
-                raise errors.Cancelled(
-                    'Stepping the environments was called off.'
-                )
+                raise errors.Cancelled('Stepping the environments was called off.')
             elif time.monotonic() >= deadline:
                 self._give_up_late(timeout, bear)
         return [self._values.get(control) for control in self._processes]
@@ -142,19 +138,14 @@ class Replies:
             self._values[control] = value
             del self._waiting[control]
 
-    def _give_up_late(
-        self, timeout: float, bear: Callable[[errors.EnvError], None]
-    ) -> None:
+    def _give_up_late(self, timeout: float, bear: Callable[[errors.EnvError], None]) -> None:
         """Go on without those that have not answered in time."""
         for control, process in [*self._waiting.items()]:
             if not process.is_done():
                 self._give_up(control, process.timed_out(timeout), bear)
 
     def _give_up(
-        self,
-        control: int,
-        error: errors.EnvError,
-        bear: Callable[[errors.EnvError], None],
+        self, control: int, error: errors.EnvError, bear: Callable[[errors.EnvError], None]
     ) -> None:
         """Go on without a process, if that is to be borne."""
         bear(error)

@@ -17,9 +17,7 @@ class Restarts:
         tell: Receives a line about each of them.
     """
 
-    def __init__(
-        self, budget: int = 0, tell: Callable[[str], None] = lambda text: None
-    ):
+    def __init__(self, budget: int = 0, tell: Callable[[str], None] = lambda text: None):
         self.budget = budget
         self.count = 0
         self._tell = tell
@@ -35,6 +33,5 @@ class Restarts:
             ) from None
         self.count += 1
         self._tell(
-            f'a worker is started anew, {self.count} of {self.budget}: '
-            f'{errors.in_a_line(error)}'
+            f'a worker is started anew, {self.count} of {self.budget}: {errors.in_a_line(error)}'
         )

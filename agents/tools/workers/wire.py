@@ -50,10 +50,7 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return value
     if isinstance(value, gym.Space):
         return {'space': _encode(spaces.encode(value), arrays)}
-    if (
-        isinstance(value, (np.ndarray, np.generic))
-        and value.dtype.kind in 'biuf'
-    ):
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in 'biuf':
         arrays.append(np.asarray(value))
         scalar = isinstance(value, np.generic)
         return {'array': [str(value.dtype), list(value.shape), scalar]}

@@ -107,9 +107,7 @@ class Worker:
         """The kind of the next request, or what it is in words."""
         numbers = self._turns
         while True:
-            words = self._parent.wait(
-                channel.DOZE_SECONDS, self._is_asked, self._sleep
-            )
+            words = self._parent.wait(channel.DOZE_SECONDS, self._is_asked, self._sleep)
             numbers.let_worker_sleep(False)
             word = self._parent.receive() if words else channel.WAKE
             if word != channel.WAKE:

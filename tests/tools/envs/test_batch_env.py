@@ -72,16 +72,12 @@ SEEDS = [11, 22, 33, 44]
 
 
 @pytest.mark.parametrize('workers', [1, 2, 4])
-def test_same_seeds_give_the_same_whatever_the_workers(
-    combine, in_workers, expected, workers
-):
+def test_same_seeds_give_the_same_whatever_the_workers(combine, in_workers, expected, workers):
     batch = combine(in_workers([MockEnvironment] * 4, workers, SEEDS))
     assert_identical(trajectory(batch), expected)
 
 
-def test_same_seeds_give_the_same_despite_random_delays(
-    combine, in_workers, expected
-):
+def test_same_seeds_give_the_same_despite_random_delays(combine, in_workers, expected):
     batch = combine(in_workers([make_delayed] * 4, 2, SEEDS))
     assert_identical(trajectory(batch), expected)
 
@@ -112,13 +108,10 @@ def test_kinds_of_members_can_be_mixed(combine, in_workers):
     assert batch.call('actions') == [[0], [1], [2], [1], [0]]
 
 
-def test_environments_of_one_worker_step_in_order(
-    combine, in_workers, tmp_path
-):
+def test_environments_of_one_worker_step_in_order(combine, in_workers, tmp_path):
     path = tmp_path / 'order'
     constructors = [
-        functools.partial(Acting, act=functools.partial(append, path, name))
-        for name in 'abc'
+        functools.partial(Acting, act=functools.partial(append, path, name)) for name in 'abc'
     ]
     batch = combine(in_workers(constructors, 1))
     batch.reset()
@@ -153,10 +146,7 @@ def test_workers_take_turns_when_blocking(combine, in_workers, tmp_path):
         time.sleep(0.02)
         append(path, name)
 
-    constructors = [
-        functools.partial(Acting, act=functools.partial(act, name))
-        for name in 'abc'
-    ]
+    constructors = [functools.partial(Acting, act=functools.partial(act, name)) for name in 'abc']
     batch = combine(in_workers(constructors, 3), blocking=True)
     batch.reset()
     batch.step([0, 0, 0])
@@ -164,9 +154,7 @@ def test_workers_take_turns_when_blocking(combine, in_workers, tmp_path):
 
 
 @pytest.mark.parametrize('workers', [0, 1, 2])
-def test_ended_episodes_begin_anew_in_the_same_step(
-    combine, in_workers, workers
-):
+def test_ended_episodes_begin_anew_in_the_same_step(combine, in_workers, workers):
     # Episode and step of two environments whose episodes take 2 and 3 steps;
     # the first terminates, the second is truncated.
     #
@@ -176,26 +164,14 @@ def test_ended_episodes_begin_anew_in_the_same_step(
     #   observ           1,1    2,0    2,1    3,0
     #                    1,1    1,2    2,0    2,1
     lengths = [functools.partial(Counting, length) for length in (2, 3)]
-    batch = combine(
-        in_workers(lengths, workers) if workers else [EnvSlice(lengths)]
-    )
+    batch = combine(in_workers(lengths, workers) if workers else [EnvSlice(lengths)])
     assert batch.reset().tolist() == [[1, 0], [1, 0]]
     steps = [dict(zip(FIELDS, batch.step([0, 0]))) for _ in range(4)]
     table = {name: [step[name].tolist() for step in steps] for name in FIELDS}
     no = [False, False]
     assert table == {
-        'next_observ': [
-            [[1, 1], [1, 1]],
-            [[1, 2], [1, 2]],
-            [[2, 1], [1, 3]],
-            [[2, 2], [2, 1]],
-        ],
-        'observ': [
-            [[1, 1], [1, 1]],
-            [[2, 0], [1, 2]],
-            [[2, 1], [2, 0]],
-            [[3, 0], [2, 1]],
-        ],
+        'next_observ': [[[1, 1], [1, 1]], [[1, 2], [1, 2]], [[2, 1], [1, 3]], [[2, 2], [2, 1]]],
+        'observ': [[[1, 1], [1, 1]], [[2, 0], [1, 2]], [[2, 1], [2, 0]], [[3, 0], [2, 1]]],
         'reward': [[10, 10], [20, 20], [10, 30], [20, 10]],
         'terminated': [no, [True, False], no, [True, False]],
         'truncated': [no, no, [False, True], no],

@@ -70,9 +70,7 @@ def test_matrices_begin_at_cache_lines(count):
         return -(-size // 64) * 64
 
     size = block.Block.size(OBSERV, ACTION, count)
-    assert size == (
-        padded(count * 4 * 4) + padded(count * 4 * 11) + padded(count * 30)
-    )
+    assert size == (padded(count * 4 * 4) + padded(count * 4 * 11) + padded(count * 30))
     buffer = memoryview(bytearray(size))
     start = np.frombuffer(buffer, np.uint8).ctypes.data
     memory = block.Block(OBSERV, ACTION, count, buffer)

@@ -48,9 +48,7 @@ def test_kinds_differ():
 @pytest.mark.parametrize('size', [0, 1, 5_000_000])
 def test_payload_arrives_whole(ends, size):
     payload = (b'0123456789' * (size // 10 + 1))[:size]
-    sender = threading.Thread(
-        target=ends[0].send_payload, args=[channel.CALL, payload]
-    )
+    sender = threading.Thread(target=ends[0].send_payload, args=[channel.CALL, payload])
     sender.start()  # More than fits into the connection has to be received.
     assert ends[1].receive() == channel.CALL
     assert ends[1].receive_payload() == payload

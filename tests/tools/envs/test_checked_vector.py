@@ -41,11 +41,7 @@ def step(batch):
             'Environment 4 returned an observation with',
         ),
         (
-            {
-                **ENDED,
-                'observ': np.array([[1.0], [np.nan]]),
-                'first': np.zeros((2, 1)),
-            },
+            {**ENDED, 'observ': np.array([[1.0], [np.nan]]), 'first': np.zeros((2, 1))},
             {'final_obs': np.zeros((2, 1))},
             BOX,
             'Environment 4 returned an observation with',
@@ -116,9 +112,7 @@ def test_errors_of_the_vector_are_told_of(monkeypatch, kind):
     for name in ('reset', 'step', 'close'):
         with monkeypatch.context() as patch:
             patch.setattr(vector, name, lambda *_, **__: fail())
-            with pytest.raises(
-                errors.EnvError, match='2 to 2 raised.*'
-            ) as info:
+            with pytest.raises(errors.EnvError, match='2 to 2 raised.*') as info:
                 if name == 'step':
                     step(batch)
                 else:

@@ -23,9 +23,7 @@ needs_envpool = pytest.mark.skipif(
         ([3], 8, {'num_threads': 1}),
     ],
 )
-def test_threads_are_kept_on_cores_that_all_have_work(
-    monkeypatch, cores, count, found
-):
+def test_threads_are_kept_on_cores_that_all_have_work(monkeypatch, cores, count, found):
     monkeypatch.setattr(cpu, 'cores', lambda: cores)
     assert env_pool._threads(count) == found
 
@@ -34,9 +32,7 @@ def test_threads_are_kept_on_cores_that_all_have_work(
 @pytest.mark.parametrize('name', ['HalfCheetah-v4', 'CartPole-v1'])
 def test_short_way_to_step_is_that_of_envpool(name):
     """Over ends of episodes, after which a step only resets."""
-    short, usual = (
-        env_pool.EnvPoolVector(name, 3, seed=1, max_length=20) for _ in range(2)
-    )
+    short, usual = (env_pool.EnvPoolVector(name, 3, seed=1, max_length=20) for _ in range(2))
     assert short._step != short._pool.step
     usual._step = usual._pool.step
     ends = np.zeros(2)

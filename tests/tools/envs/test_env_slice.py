@@ -22,9 +22,7 @@ FIVE = spaces.Discrete(5)
 class Scripted(gym.Env):
     """Returns what it is told: `first` from reset, then one step each."""
 
-    def __init__(
-        self, *steps, first=ZEROS, space=BOX, action_space=FIVE, reset=None
-    ):
+    def __init__(self, *steps, first=ZEROS, space=BOX, action_space=FIVE, reset=None):
         self.observation_space = space
         self.action_space = action_space
         self._first = (first, {}) if reset is None else reset
@@ -54,9 +52,7 @@ def attach(*envs, seeds=None, first=0):
     """A slice of environments, the memory it writes to, and a step of it."""
     constructors = [functools.partial(lambda env: env, env) for env in envs]
     envs = env_slice.EnvSlice(constructors, seeds, first)
-    memory = block.Block(
-        envs.observation_space, envs.action_space, len(constructors)
-    )
+    memory = block.Block(envs.observation_space, envs.action_space, len(constructors))
     envs.attach(memory)
     return envs, memory
 
@@ -83,10 +79,7 @@ def step_once(env, first=5):
 BROKEN_STEPS = {
     'observation of one': (outcome(np.zeros(1)), r'shape \(4,\)'),
     'observation of a matrix': (outcome(np.zeros((2, 2))), r'shape \(4,\)'),
-    'observation of objects': (
-        outcome(np.zeros(4, object)),
-        r'shape \(4,\) and type object',
-    ),
+    'observation of objects': (outcome(np.zeros(4, object)), r'shape \(4,\) and type object'),
     'observation None': (outcome(None), r'shape \(\) and type object'),
     'reward in a list': (outcome(reward=[1.0]), 'reward should be a number'),
     'reward of one': (outcome(reward=np.ones(1)), r'array of shape \(1,\)'),
@@ -98,10 +91,7 @@ BROKEN_STEPS = {
     'reward None': (outcome(reward=None), 'not a NoneType'),
     'reward complex': (outcome(reward=1j), 'not a complex'),
     'reward too large': (outcome(reward=10**400), 'too large'),
-    'terminated integer': (
-        outcome(terminated=1),
-        'terminated should be a bool',
-    ),
+    'terminated integer': (outcome(terminated=1), 'terminated should be a bool'),
     'terminated None': (outcome(terminated=None), 'terminated should be'),
     'terminated array': (
         outcome(terminated=np.array([True])),
@@ -118,9 +108,7 @@ BROKEN_STEPS = {
 }
 
 
-@pytest.mark.parametrize(
-    'result, message', BROKEN_STEPS.values(), ids=BROKEN_STEPS
-)
+@pytest.mark.parametrize('result, message', BROKEN_STEPS.values(), ids=BROKEN_STEPS)
 def test_broken_step(result, message):
     with pytest.raises(EnvError, match=message) as raised:
         step_once(Scripted(result))
@@ -176,8 +164,7 @@ class Unwilling:
 
 
 @pytest.mark.parametrize(
-    'error',
-    [RuntimeError, ValueError, MemoryError, KeyError, FloatingPointError],
+    'error', [RuntimeError, ValueError, MemoryError, KeyError, FloatingPointError]
 )
 def test_any_error_while_a_result_is_read_names_the_environment(error):
     good = Scripted(*[outcome()] * 2)
@@ -208,9 +195,7 @@ def test_environment_that_wants_errors_for_odd_numbers():
         with pytest.raises(EnvError, match='Environment 1 .* the value 1e.30'):
             step(envs, memory)
         assert memory.reply['reward'][0] == 0
-        with pytest.raises(
-            EnvError, match='(?s)Environment 5 .* step ret.*FloatingPointError'
-        ):
+        with pytest.raises(EnvError, match='(?s)Environment 5 .* step ret.*FloatingPointError'):
             step_once(Strict(outcome(tiny)))
 
 
@@ -255,9 +240,7 @@ BROKEN_NESTS = {
 }
 
 
-@pytest.mark.parametrize(
-    'observ, message', BROKEN_NESTS.values(), ids=BROKEN_NESTS
-)
+@pytest.mark.parametrize('observ, message', BROKEN_NESTS.values(), ids=BROKEN_NESTS)
 def test_broken_nests(observ, message):
     for env in (
         Scripted(outcome(observ), first=nest(), space=NEST),
@@ -419,10 +402,7 @@ def test_terminated_truncated_and_the_true_successor():
 
 
 def test_only_marked_environments_are_reset():
-    scripts = [
-        Scripted(outcome(np.full(4, 5.0), 1.0), first=np.full(4, i))
-        for i in range(3)
-    ]
+    scripts = [Scripted(outcome(np.full(4, 5.0), 1.0), first=np.full(4, i)) for i in range(3)]
     envs, memory = attach(*scripts)
     reset(envs, memory)
     step(envs, memory)
@@ -544,9 +524,7 @@ class Raising(Scripted):
     ],
 )
 def test_errors_keep_their_traceback_and_index(method, doing):
-    envs, memory = attach(
-        Scripted(outcome()), Raising(method), seeds=[20, 21], first=4
-    )
+    envs, memory = attach(Scripted(outcome()), Raising(method), seeds=[20, 21], first=4)
     with pytest.raises(EnvError, match=f'Environment 5 .* {doing}') as raised:
         reset(envs, memory)
         step(envs, memory, 4)
@@ -684,12 +662,7 @@ def masked(*mask):
 
 def masking(*steps, first=(1, 0, 0, 1), space=MASKED, action_space=PARTS):
     outcomes = [outcome(masked(*mask), terminated=over) for mask, over in steps]
-    return Scripted(
-        *outcomes,
-        first=masked(*first),
-        space=space,
-        action_space=action_space,
-    )
+    return Scripted(*outcomes, first=masked(*first), space=space, action_space=action_space)
 
 
 def test_state_to_act_on_in_which_nothing_is_possible():
@@ -728,13 +701,8 @@ def test_first_state_in_which_nothing_is_possible():
 
 
 def test_what_is_no_mask_may_be_zero():
-    for space, action_space in (
-        (MASKED, spaces.Box(-1, 1, (4,))),
-        (MASKED, spaces.Discrete(5)),
-    ):
-        env = masking(
-            ((0, 0, 0, 0), False), space=space, action_space=action_space
-        )
+    for space, action_space in ((MASKED, spaces.Box(-1, 1, (4,))), (MASKED, spaces.Discrete(5))):
+        env = masking(((0, 0, 0, 0), False), space=space, action_space=action_space)
         envs, memory = attach(env)
         reset(envs, memory)
         step(envs, memory)

@@ -313,9 +313,7 @@ def test_constructor_that_cannot_be_sent(nothing_left):
 
 @pytest.mark.parametrize('moment', ['construct', 'reset', 'step'])
 def test_sleep_without_end_runs_into_the_timeout(start, moment):
-    process = start(
-        functools.partial(Scripted, **{moment: sleep}), first=2, timeout=0.5
-    )
+    process = start(functools.partial(Scripted, **{moment: sleep}), first=2, timeout=0.5)
     with pytest.raises(errors.EnvError) as caught:
         process.reset()
         process.step(0)
@@ -359,9 +357,7 @@ def test_stopped_while_it_sends_its_spaces(start):
     assert not psutil.pid_exists(process.pid)
 
 
-def test_stopped_while_it_is_sent_a_large_constructor(
-    nothing_left, monkeypatch
-):
+def test_stopped_while_it_is_sent_a_large_constructor(nothing_left, monkeypatch):
     def stopped(first):
         worker = start(first)
         os.kill(worker.process.pid, signal.SIGSTOP)
@@ -436,9 +432,7 @@ def test_as_many_descriptors_as_are_said(start):
     assert len(os.listdir('/proc/self/fd')) - before <= launch.DESCRIPTORS
 
 
-@pytest.mark.parametrize(
-    'name', ['memfd_create', 'posix_fallocate', 'pidfd_open', 'waitid']
-)
+@pytest.mark.parametrize('name', ['memfd_create', 'posix_fallocate', 'pidfd_open', 'waitid'])
 def test_function_that_a_system_may_lack(start, monkeypatch, name):
     monkeypatch.delattr(os, name)
     process = start([Scripted] * 2)
@@ -562,14 +556,7 @@ class Detaching(Scripted):
 
 
 @pytest.mark.parametrize(
-    'how',
-    [
-        'close',
-        'raise',
-        'exit',
-        'hang',
-        pytest.param('timeout', marks=pytest.mark.slow),
-    ],
+    'how', ['close', 'raise', 'exit', 'hang', pytest.param('timeout', marks=pytest.mark.slow)]
 )
 def test_detached_processes_end_with_the_worker(start, tmp_path, how):
     path = tmp_path / 'daemon'

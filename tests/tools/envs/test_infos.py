@@ -47,9 +47,7 @@ def test_what_is_not_known_counts_as_absent(value):
     assert math.isnan(number) and seen == ['x', 'y']
 
 
-@pytest.mark.parametrize(
-    'value', ['1', [1.0], np.zeros(1), 1j, {'y': 1}], ids=repr
-)
+@pytest.mark.parametrize('value', ['1', [1.0], np.zeros(1), 1j, {'y': 1}], ids=repr)
 def test_what_is_no_number_is_named(value):
     with pytest.raises(TypeError, match=r"info\['x'\] is .* asks for a number"):
         written({'x': value}, 'x')
@@ -168,9 +166,7 @@ def test_from_environments_to_means(combine, workers):
         ('nothing', "Environment 1: the info should be a dict, not 'nothing'"),
     ],
 )
-def test_what_is_no_number_names_the_environment(
-    combine, workers, odd, message
-):
+def test_what_is_no_number_names_the_environment(combine, workers, odd, message):
     make = [functools.partial(Telling, 2, odd) for odd in (None, odd)]
     batch = combine(workers, *make)
     with pytest.raises(EnvError, match=f'^{message}'):

@@ -20,9 +20,7 @@ class Sound(gym.Env):
     Observes a number of random walks, for ten steps.
     """
 
-    observation_space = spaces.Dict(
-        walk=spaces.Box(-9, 9, (2,)), time=spaces.Discrete(11)
-    )
+    observation_space = spaces.Dict(walk=spaces.Box(-9, 9, (2,)), time=spaces.Discrete(11))
     action_space = spaces.Discrete(3)
 
     def reset(self, *, seed=None, options=None):
@@ -70,9 +68,7 @@ def test_sound_environment():
     assert (report.reward.least, report.reward.most) == (0.5, 5)
 
 
-@pytest.mark.parametrize(
-    'name', ['CartPole-v1', 'Pendulum-v1', 'Taxi-v4', 'Blackjack-v1']
-)
+@pytest.mark.parametrize('name', ['CartPole-v1', 'Pendulum-v1', 'Taxi-v4', 'Blackjack-v1'])
 def test_environments_of_gymnasium_are_sound(name):
     def make():
         return gym.make(name, -1, disable_env_checker=True)
@@ -92,9 +88,7 @@ def test_actions_are_those_that_a_method_allows():
 
 
 def test_same_seed_inspects_the_same():
-    first, again, other = [
-        inspect(Sound, seed=seed).observ[1].mean for seed in (1, 1, 2)
-    ]
+    first, again, other = [inspect(Sound, seed=seed).observ[1].mean for seed in (1, 1, 2)]
     assert first == again != other
 
 
@@ -266,32 +260,14 @@ class DoesNotClose(Sound):
 # The breach: whether a training ends by it, episode, step, count, message. A
 # hundred steps are ten episodes, the last of which is followed by a reset.
 BREACHES = {
-    WrongShape: (
-        True,
-        1,
-        3,
-        10,
-        r"observation\['walk'\] should have the shape",
-    ),
+    WrongShape: (True, 1, 3, 10, r"observation\['walk'\] should have the shape"),
     WrongKeys: (True, 1, 0, 111, r"observation lacks the key 'time'"),
-    WrongType: (
-        False,
-        1,
-        0,
-        111,
-        r"\['walk'\] should be of float32, .* float64",
-    ),
+    WrongType: (False, 1, 0, 111, r"\['walk'\] should be of float32, .* float64"),
     AList: (False, 1, 0, 111, r'should be an array of float32, .* not a list'),
     BeyondCount: (True, 1, 4, 10, r'is 11, which is outside of Discrete\(11\)'),
     BeyondBounds: (False, 1, 2, 10, r'is 9.5 at \(1,\), where its space has'),
     NotFinite: (True, 1, 2, 10, 'values that are not finite'),
-    NoReward: (
-        True,
-        1,
-        1,
-        100,
-        'the reward should be a number, not a NoneType',
-    ),
+    NoReward: (True, 1, 1, 100, 'the reward should be a number, not a NoneType'),
     InfiniteReward: (True, 1, 5, 10, 'a reward has values that are not finite'),
     NoFlag: (True, 1, 1, 100, 'terminated should be a bool, not a int: 0'),
     ManyFlags: (True, 1, 1, 100, 'truncated should be a bool, not an array'),
@@ -300,13 +276,7 @@ BREACHES = {
     WritesAgain: (False, 1, 1, 100, r"\['walk'\]\[0\] is .* Return a copy"),
     NoOptions: (False, 1, 0, 1, "reset takes no argument 'options'"),
     NoSeed: (True, 1, 0, 1, "reset takes no argument 'seed'"),
-    NoMetadata: (
-        False,
-        0,
-        0,
-        1,
-        "should have a list 'render_modes', but has n",
-    ),
+    NoMetadata: (False, 0, 0, 1, "should have a list 'render_modes', but has n"),
     OldModes: (False, 0, 0, 1, "has 'render.modes', as before Gymnasium 0.26"),
     RefusesNumPy: (False, 0, 0, 1, r'takes the action . but not np.int64'),
     AllowsNothing: (True, 1, 8, 10, 'action_mask of the info allows no action'),
@@ -355,10 +325,7 @@ class OldStep(Sound):
 
 def test_old_interface():
     *arguments, breach = inspect(Old).breaches
-    assert [each.kind for each in arguments] == [
-        'argument seed',
-        'argument options',
-    ]
+    assert [each.kind for each in arguments] == ['argument seed', 'argument options']
     assert 'return 2 values (observation, info), not 1' in breach.text
     report = inspect(OldStep)
     assert report.steps == 1

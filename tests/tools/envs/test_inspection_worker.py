@@ -51,10 +51,7 @@ class Harmful(gym.Env):
 
 def inspect(*settings, seconds=30.0, steps=20, **more):
     return inspection_worker.inspect(
-        inspection.inspect,
-        seconds,
-        make=functools.partial(Harmful, *settings, **more),
-        steps=steps,
+        inspection.inspect, seconds, make=functools.partial(Harmful, *settings, **more), steps=steps
     )
 
 
@@ -101,16 +98,12 @@ def test_report_is_that_of_this_process(capfd):
         print('\x1b[2Jloud')
         return Harmful()
 
-    found = inspection_worker.inspect(
-        inspection.inspect, make=make, steps=30, seed=3
-    )
+    found = inspection_worker.inspect(inspection.inspect, make=make, steps=30, seed=3)
     said = capfd.readouterr()
     assert not said.out and 'loud' in said.err
     expected = inspection.inspect(make, 30, 3)
     assert found.observation_space == expected.observation_space
-    assert [seen.mean for seen in found.observ] == [
-        seen.mean for seen in expected.observ
-    ]
+    assert [seen.mean for seen in found.observ] == [seen.mean for seen in expected.observ]
     for name in ('lengths', 'scores', 'steps', 'repeated', 'breaches'):
         assert getattr(found, name) == getattr(expected, name)
     assert len(found.step_seconds) == found.reward.count == 30

@@ -44,9 +44,7 @@ def test_what_is_told_by_the_first_reset_is_observed():
 def test_mask_that_is_told_late_is_refused():
     by_step, by_reset = Masking()(Late(steps=0)), Masking()(Late(resets=2))
     by_step.reset()
-    with pytest.raises(
-        errors.EnvError, match='possible after step, but the fi'
-    ):
+    with pytest.raises(errors.EnvError, match='possible after step, but the fi'):
         by_step.step(0)
     by_reset.reset()
     with pytest.raises(errors.EnvError, match='possible after a later reset'):

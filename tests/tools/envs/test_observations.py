@@ -10,9 +10,7 @@ spaces = gym.spaces
 BOX = spaces.Box(-1, 1, (4,))
 BYTES = spaces.Box(0, 255, (2,), np.uint8)
 INTEGERS = spaces.Box(-(2**40), 2**40, (2,), np.int64)
-NEST = spaces.Dict(
-    image=BYTES, pose=spaces.Tuple([BOX, spaces.Discrete(3, start=-1)])
-)
+NEST = spaces.Dict(image=BYTES, pose=spaces.Tuple([BOX, spaces.Discrete(3, start=-1)]))
 
 
 def writer(space, rows=3):
@@ -172,10 +170,7 @@ GOOD = {'image': np.zeros(2, np.uint8), 'pose': (np.zeros(4), 0)}
     [
         ({'image': GOOD['image']}, "lacks the key 'pose'"),
         ({**GOOD, 'extra': 0}, "has the key 'extra', which is not"),
-        (
-            {'image': GOOD['image'], 'Pose': GOOD['pose']},
-            "lacks the key 'pose'",
-        ),
+        ({'image': GOOD['image'], 'Pose': GOOD['pose']}, "lacks the key 'pose'"),
         ([GOOD['image'], GOOD['pose']], 'should be a dict'),
         (np.zeros(6), 'should be a dict'),
         ({**GOOD, 'pose': [np.zeros(4), 0]}, r"\['pose'\] should be a tuple"),

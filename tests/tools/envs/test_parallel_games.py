@@ -55,10 +55,7 @@ class Race:
         return observs, rewards, terminated, truncated, {}
 
     def observe(self, agents):
-        return {
-            x: np.float32([self.races, ord(x) - ord('a'), self.place[x]])
-            for x in agents
-        }
+        return {x: np.float32([self.races, ord(x) - ord('a'), self.place[x]]) for x in agents}
 
     def render(self):
         return np.full((2, 2, 3), self.races, np.uint8)
@@ -245,9 +242,7 @@ def test_spaces_that_differ_are_refused():
 def test_agent_that_vanishes_is_an_error(start):
     class Vanishing(Race):
         def observe(self, agents):
-            return super().observe(
-                [x for x in agents if x != 'c' or not self.time]
-            )
+            return super().observe([x for x in agents if x != 'c' or not self.time])
 
     batch, _ = start(Vanishing)
     batch.reset()

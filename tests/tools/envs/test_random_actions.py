@@ -28,9 +28,7 @@ def sample(space, observ=None, info=None, count=60, method=None):
     return actions, [actions.sample(observ, info) for _ in range(count)]
 
 
-@pytest.mark.parametrize(
-    'space', [DISCRETE, MANY, spaces.MultiBinary(3), spaces.Box(-1, 1, (2,))]
-)
+@pytest.mark.parametrize('space', [DISCRETE, MANY, spaces.MultiBinary(3), spaces.Box(-1, 1, (2,))])
 def test_actions_are_of_their_space_and_repeat(space):
     actions, sampled = sample(space, {}, {})
     assert all(action in space for action in sampled)
@@ -58,9 +56,7 @@ def test_mask_is_kept_to(place, given):
     assert np.mean(actions.possible) == 0.5
 
 
-@pytest.mark.parametrize(
-    'mask', [[1, 0, 0, 1, 1], (np.array([1, 0]), np.array([0, 1, 1]))]
-)
+@pytest.mark.parametrize('mask', [[1, 0, 0, 1, 1], (np.array([1, 0]), np.array([0, 1, 1]))])
 def test_mask_of_several_choices(mask):
     _, sampled = sample(MANY, None, {'action_mask': mask})
     assert {tuple(map(int, action)) for action in sampled} == {(5, 1), (5, 2)}
@@ -70,10 +66,7 @@ def test_mask_of_several_choices(mask):
 @pytest.mark.parametrize(
     'mask, message',
     [
-        (
-            [1, 1, 1],
-            'in the info the action_mask should have 4 numbers for Discr',
-        ),
+        ([1, 1, 1], 'in the info the action_mask should have 4 numbers for Discr'),
         ([0, 0, 0, 0], 'action_mask of the info allows no action at all'),
     ],
 )

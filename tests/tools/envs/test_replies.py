@@ -77,9 +77,7 @@ def test_stopped_worker_runs_into_the_timeout(combine, in_workers):
         batch.step([0, 0])
 
 
-def test_late_reply_is_never_taken_for_a_newer_one(
-    combine, in_workers, tmp_path
-):
+def test_late_reply_is_never_taken_for_a_newer_one(combine, in_workers, tmp_path):
     done = tmp_path / 'done'
 
     def act():
@@ -97,9 +95,7 @@ def test_late_reply_is_never_taken_for_a_newer_one(
 
 
 @pytest.mark.parametrize('forks', [False, True])
-def test_killed_while_idle_is_seen_at_once_when_used(
-    combine, in_workers, forks
-):
+def test_killed_while_idle_is_seen_at_once_when_used(combine, in_workers, forks):
     def fork():  # A child that holds the connection open.
         if not os.fork():
             time.sleep(5)
@@ -158,9 +154,7 @@ def test_reply_to_another_request_is_told(combine, in_workers, late, others):
     envs = [functools.partial(Acting, act=others), Talkative]
     batch = combine(in_workers(envs, 2))
     batch.reset()
-    with pytest.raises(
-        errors.EnvError, match=r'of environment 1 replied to request \d when'
-    ):
+    with pytest.raises(errors.EnvError, match=r'of environment 1 replied to request \d when'):
         for _ in range(3):
             batch.step([late, late])
             time.sleep(0.1)
@@ -175,15 +169,11 @@ class Unwilling:
         raise MemoryError('hostile')
 
 
-def test_unreadable_result_in_a_worker_names_the_environment(
-    combine, in_workers
-):
+def test_unreadable_result_in_a_worker_names_the_environment(combine, in_workers):
     bad = functools.partial(Replying, step=(Unwilling(), 0.0, False, False, {}))
     batch = combine(in_workers([Replying, Replying, bad], 2))
     batch.reset()
-    with pytest.raises(
-        errors.EnvError, match='(?s)Environment 2 .*step.*MemoryError: hostile'
-    ):
+    with pytest.raises(errors.EnvError, match='(?s)Environment 2 .*step.*MemoryError: hostile'):
         batch.step([0, 0, 0])
 
 
@@ -191,23 +181,17 @@ def test_fault_within_this_process(combine, in_workers):
     envs = [*in_workers([Acting] * 2, 1), Acting(), Acting(act=raise_plain)]
     batch = combine(envs)
     batch.reset()
-    with pytest.raises(
-        errors.EnvError, match=r'(?s)Environment 3.*a plain mis'
-    ):
+    with pytest.raises(errors.EnvError, match=r'(?s)Environment 3.*a plain mis'):
         batch.step([0] * 4)
 
 
 def test_failed_constructor_ends_the_others(nothing_left, in_workers):
     constructors = [Acting, raise_plain, Acting]
-    with pytest.raises(
-        errors.EnvError, match=r'(?s)Environment 1.*constructed'
-    ):
+    with pytest.raises(errors.EnvError, match=r'(?s)Environment 1.*constructed'):
         BatchEnv(in_workers(constructors, 3))
 
 
-def test_cancel_calls_off_a_step_that_sleeps(
-    combine, when_exists, in_workers, tmp_path
-):
+def test_cancel_calls_off_a_step_that_sleeps(combine, when_exists, in_workers, tmp_path):
     begun = tmp_path / 'begun'
 
     def act():

@@ -40,8 +40,7 @@ def test_each_is_counted_and_told_in_a_line():
     spend(restarts, 'Environment 2 died.')
     assert restarts.count == 2
     assert told == [
-        'a worker is started anew, 1 of 3: Environment 1 raised: '
-        'ValueError: no',
+        'a worker is started anew, 1 of 3: Environment 1 raised: ValueError: no',
         'a worker is started anew, 2 of 3: Environment 2 died.',
     ]
 
@@ -104,9 +103,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize('fault', FAULTS)
-@pytest.mark.parametrize(
-    'blocking', [False, pytest.param(True, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize('blocking', [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_step_is_lost_where_a_worker_is_started_anew(
     combine, in_workers, tmp_path, fault, blocking
 ):
@@ -131,16 +128,8 @@ def test_step_is_lost_where_a_worker_is_started_anew(
     table = {name: [step[name].tolist() for step in steps] for name in ALL}
     no, lost = [0.0] * 4, [0.0, 0.0, 1.0, 1.0]
     assert table == {
-        'next_observ': [
-            [[1, 1]] * 4,
-            [[1, 2]] * 2 + [[1, 1]] * 2,
-            [[1, 3]] * 2 + [[1, 1]] * 2,
-        ],
-        'observ': [
-            [[1, 1]] * 4,
-            [[1, 2]] * 2 + [[1, 0]] * 2,
-            [[1, 3]] * 2 + [[1, 1]] * 2,
-        ],
+        'next_observ': [[[1, 1]] * 4, [[1, 2]] * 2 + [[1, 1]] * 2, [[1, 3]] * 2 + [[1, 1]] * 2],
+        'observ': [[[1, 1]] * 4, [[1, 2]] * 2 + [[1, 0]] * 2, [[1, 3]] * 2 + [[1, 1]] * 2],
         'begins': [no, lost, no],
         'reward': [[10] * 4, [20, 20, 0, 0], [30, 30, 10, 10]],
         'terminated': [no, no, no],
@@ -176,9 +165,7 @@ def test_several_workers_are_started_anew_in_one_step(combine, in_workers):
     assert reply['observ'].tolist() == [[1, 1], [1, 2], [1, 1], [1, 1]]
 
 
-def test_worker_that_is_started_anew_for_a_reset_loses_no_step(
-    combine, in_workers
-):
+def test_worker_that_is_started_anew_for_a_reset_loses_no_step(combine, in_workers):
     envs = in_workers([functools.partial(Counting, 100)] * 4, 2)
     batch = combine(envs, restarts=Restarts(1))
     batch.reset()
@@ -195,9 +182,7 @@ def test_worker_that_is_started_anew_for_a_reset_loses_no_step(
 
 def first_observs(combine, in_workers, faults):
     """The first observations of a worker, and of those in its place."""
-    batch = combine(
-        in_workers([MockEnvironment] * 2, 1, [7, 8]), restarts=Restarts(9)
-    )
+    batch = combine(in_workers([MockEnvironment] * 2, 1, [7, 8]), restarts=Restarts(9))
     found = [batch.reset()]
     for _ in range(faults):
         batch._members[0]._process.kill()
@@ -205,9 +190,7 @@ def first_observs(combine, in_workers, faults):
     return np.concatenate(found)
 
 
-def test_episodes_of_a_worker_started_anew_are_others_and_repeatable(
-    combine, in_workers
-):
+def test_episodes_of_a_worker_started_anew_are_others_and_repeatable(combine, in_workers):
     found = first_observs(combine, in_workers, 2)
     assert len(np.unique(found, axis=0)) == 6
     np.testing.assert_array_equal(found, first_observs(combine, in_workers, 2))
@@ -249,16 +232,12 @@ class Brittle(Acting):
 
 
 @pytest.mark.parametrize('moment', ['construct', 'reset'])
-def test_errors_while_starting_anew_use_the_budget(
-    combine, in_workers, tmp_path, moment
-):
+def test_errors_while_starting_anew_use_the_budget(combine, in_workers, tmp_path, moment):
     brittle = functools.partial(Brittle, tmp_path / 'once', moment, die)
     restarts = Restarts(4)
     batch = combine(in_workers([Acting, brittle], 2), restarts=restarts)
     batch.reset()
-    with pytest.raises(
-        errors.EnvError, match='(?s)a plain mistake.*worker_restarts=4 times'
-    ):
+    with pytest.raises(errors.EnvError, match='(?s)a plain mistake.*worker_restarts=4 times'):
         batch.step([0, 0])
     assert restarts.count == 4
 
@@ -297,9 +276,7 @@ def test_closed_batch_starts_nothing_anew(combine, in_workers):
         batch.step([0, 0])
 
 
-def test_cancel_calls_off_a_start_that_hangs(
-    combine, when_exists, in_workers, tmp_path
-):
+def test_cancel_calls_off_a_start_that_hangs(combine, when_exists, in_workers, tmp_path):
     def make():
         if (tmp_path / 'once').exists():
             (tmp_path / 'again').touch()

@@ -97,9 +97,7 @@ class Counting(gym.Env):
         return np.float32([self._count]), 0.0, False, False, {}
 
 
-@pytest.mark.parametrize(
-    'in_order', [True, pytest.param(False, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize('in_order', [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize('awake', [0.0, 1e-3])
 @pytest.mark.parametrize('pause', [0.0, 3e-3])
 @pytest.mark.parametrize('seconds', [0.0, 3e-3])

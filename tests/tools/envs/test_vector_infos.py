@@ -14,11 +14,7 @@ from agents.tools.batch.infos import LOST
 from agents.tools.vector.mock_vector import FixedVector
 from agents.tools.vector.vector_slice import VectorSlice
 
-SAME, NEXT, DISABLED = (
-    AutoresetMode.SAME_STEP,
-    AutoresetMode.NEXT_STEP,
-    AutoresetMode.DISABLED,
-)
+SAME, NEXT, DISABLED = (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED)
 NAN = math.nan
 ENDED = {'terminated': np.array([False, True])}
 
@@ -87,11 +83,7 @@ class AsObjects(gym.vector.VectorWrapper):
 
 # The infos of two environments with episodes of two and of three steps: the
 # time, ten, and whether the episode was good, which is known at its end.
-WITHIN = [
-    [[1, 10, NAN], [1, 10, NAN]],
-    [[2, 10, 1], [2, 10, NAN]],
-    [[1, 10, NAN], [3, 10, 1]],
-]
+WITHIN = [[[1, 10, NAN], [1, 10, NAN]], [[2, 10, 1], [2, 10, NAN]], [[1, 10, NAN], [3, 10, 1]]]
 AFTER = [*WITHIN[:2], [[NAN, NAN, NAN], [3, 10, 1]]]
 
 
@@ -135,27 +127,17 @@ LAST = {'final_obs': np.zeros((2, 1), np.float32)}
     [
         ({'x': np.int32([3, 4])}, False, [3, 4]),
         ({'a': {'x': np.float64([3, 1e99])}}, False, [3, math.inf]),
-        (
-            {'x': np.int32([3, 4]), '_x': np.array([True, False])},
-            False,
-            [3, NAN],
-        ),
+        ({'x': np.int32([3, 4]), '_x': np.array([True, False])}, False, [3, NAN]),
         ({'a': {'x': [3, 4]}, '_a': np.array([False, True])}, False, [NAN, 4]),
         ({'a': np.zeros(2)}, False, [NAN, NAN]),
         # Without a last info, that of the next episode is not taken for it.
         ({'x': np.int32([3, 4]), **LAST}, True, [3, NAN]),
-        (
-            {'x': np.int32([3, 4]), LOST: np.array([0, 1], bool)},
-            False,
-            [3, NAN],
-        ),
+        ({'x': np.int32([3, 4]), LOST: np.array([0, 1], bool)}, False, [3, NAN]),
     ],
 )
 def test_numbers_of_whole_arrays(info, over, expected):
     name = 'a/x' if 'a' in info else 'x'
-    batch = batch_of(
-        lambda: FixedVector(ENDED if over else {}, info), log_info=[name]
-    )
+    batch = batch_of(lambda: FixedVector(ENDED if over else {}, info), log_info=[name])
     step(batch)
     np.testing.assert_array_equal(batch._infos[0][:, 0], expected)
 
@@ -169,8 +151,6 @@ def test_numbers_of_whole_arrays(info, over, expected):
     ],
 )
 def test_what_is_no_number_is_refused(value, message):
-    batch = batch_of(
-        lambda: FixedVector(info={'x': value}), log_info=['x'], first=4
-    )
+    batch = batch_of(lambda: FixedVector(info={'x': value}), log_info=['x'], first=4)
     with pytest.raises(errors.EnvError, match=f'^The v.*4 to 5: .*{message}'):
         step(batch)

@@ -13,11 +13,7 @@ from agents.tools.batch.infos import LOST
 from agents.tools.vector.mock_vector import FixedVector
 from agents.tools.vector.vector_slice import VectorSlice
 
-SAME, NEXT, DISABLED = (
-    AutoresetMode.SAME_STEP,
-    AutoresetMode.NEXT_STEP,
-    AutoresetMode.DISABLED,
-)
+SAME, NEXT, DISABLED = (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED)
 THREE, MULTI = gym.spaces.Discrete(3), gym.spaces.MultiDiscrete([2, 3])
 
 
@@ -88,10 +84,7 @@ def step(batch):
 @pytest.mark.parametrize('actions', [THREE, MULTI], ids=['one', 'two'])
 @pytest.mark.parametrize('mode', [SAME, NEXT, DISABLED])
 def test_masks_are_those_of_the_state_to_act_on(mode, actions, is_dict, method):
-    parts = [
-        functools.partial(Masked, length, actions, is_dict, method)
-        for length in (2, 3, 3)
-    ]
+    parts = [functools.partial(Masked, length, actions, is_dict, method) for length in (2, 3, 3)]
     make = functools.partial(vector_of, mode, *parts)
     batch = batch_of(make, action_masks=True)
     plain = batch_of(make)
@@ -118,14 +111,11 @@ FIRST = {'action_mask': np.ones((2, 5), np.int8)}
 
 
 @pytest.mark.parametrize(
-    'told',
-    [(np.ones((2, 2)), np.eye(3)[:2]), np.float32([[1, 1, 1, 0, 0]] * 2)],
+    'told', [(np.ones((2, 2)), np.eye(3)[:2]), np.float32([[1, 1, 1, 0, 0]] * 2)]
 )
 def test_masks_of_several_parts(told):
     info = {'action_mask': told}
-    batch = batch_of(
-        lambda: FixedVector({}, info, FIRST, actions=MULTI), action_masks=True
-    )
+    batch = batch_of(lambda: FixedVector({}, info, FIRST, actions=MULTI), action_masks=True)
     masks = step(batch)['observ']['action_mask']
     assert masks[0].tolist() == [1, 1, 1, 0, 0] and masks.sum() == 6
 
@@ -163,10 +153,7 @@ def test_masks_that_are_none(info, message):
 def test_stuck_state_at_the_beginning_is_refused():
     first = {'action_mask': np.int8([[1, 0, 0], [0, 0, 0]])}
     with pytest.raises(errors.EnvError, match='Environment 1 is in a state'):
-        batch_of(
-            lambda: FixedVector(first_info=first, actions=THREE),
-            action_masks=True,
-        )
+        batch_of(lambda: FixedVector(first_info=first, actions=THREE), action_masks=True)
 
 
 @pytest.mark.parametrize('lost', [False, True])
@@ -202,9 +189,7 @@ def test_no_mask_is_needed_where_steps_are_lost():
         '_action_mask': np.array([True, False]),
         LOST: np.array([False, True]),
     }
-    batch = batch_of(
-        lambda: FixedVector({}, info, FIRST, actions=MULTI), action_masks=True
-    )
+    batch = batch_of(lambda: FixedVector({}, info, FIRST, actions=MULTI), action_masks=True)
     masks = step(batch)['observ']['action_mask']
     assert masks.tolist() == [[1] * 5, [0] * 5]
 
@@ -217,9 +202,7 @@ def test_masks_by_a_method_of_the_vector():
     vector.told = np.roll(vector.told, 1, 0)
     assert step(batch)['observ']['action_mask'].tolist() == vector.told.tolist()
     vector.told = None
-    with pytest.raises(
-        errors.EnvError, match=r'0: action_masks\(\) told .*step'
-    ):
+    with pytest.raises(errors.EnvError, match=r'0: action_masks\(\) told .*step'):
         step(batch)
 
 
@@ -228,25 +211,17 @@ def test_masks_that_the_first_reset_did_not_tell_are_refused():
     make = functools.partial(FixedVector, {}, info, actions=THREE)
     for ignored in (
         batch_of(make, action_masks=False),
-        batch_of(
-            lambda: FixedVector(info=info, actions=gym.spaces.Box(0, 1)),
-            action_masks=True,
-        ),
+        batch_of(lambda: FixedVector(info=info, actions=gym.spaces.Box(0, 1)), action_masks=True),
     ):
         step(ignored)
     batch = batch_of(make, action_masks=True, first=3)
-    with pytest.raises(
-        errors.EnvError, match=r'^The vector.*3 to 4: info.*after step, but the'
-    ):
+    with pytest.raises(errors.EnvError, match=r'^The vector.*3 to 4: info.*after step, but the'):
         step(batch)
 
 
 def test_looking_for_masks_changes_no_episode():
     make = functools.partial(gym.make_vec, 'CartPole-v1', 2)
-    found = [
-        BatchEnv([VectorSlice(make, seed=3, action_masks=masks)])
-        for masks in (True, False)
-    ]
+    found = [BatchEnv([VectorSlice(make, seed=3, action_masks=masks)]) for masks in (True, False)]
     for _ in range(2):
         np.testing.assert_array_equal(*[batch.reset() for batch in found])
 

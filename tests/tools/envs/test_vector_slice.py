@@ -14,11 +14,7 @@ from agents.tools.batch.infos import LOST
 from agents.tools.vector.mock_vector import FixedVector, MockVector
 from agents.tools.vector.vector_slice import VectorSlice
 
-SAME, NEXT, DISABLED = (
-    AutoresetMode.SAME_STEP,
-    AutoresetMode.NEXT_STEP,
-    AutoresetMode.DISABLED,
-)
+SAME, NEXT, DISABLED = (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED)
 WITHIN_THE_STEP = [(SAME, False), (SAME, True), (DISABLED, False)]
 FIELDS = 'reward', 'terminated', 'truncated', 'lost', 'begins'
 
@@ -45,9 +41,7 @@ def table(batch, steps):
     lines = []
     for _ in range(steps):
         reply = step(batch)
-        observ, next_observ = (
-            nested.flatten(reply[name]) for name in ('observ', 'next_observ')
-        )
+        observ, next_observ = (nested.flatten(reply[name]) for name in ('observ', 'next_observ'))
         for leaves in (observ, next_observ):
             assert all((leaf == leaves[0]).all() for leaf in leaves)
         numbers = [int(reply[name][0]) for name in FIELDS]
@@ -177,13 +171,7 @@ def test_long_episodes_are_truncated_where_the_vector_can(limit):
         assert (reply['begins'] == over).all()
         assert (reply['observ'][over, 1] == 0).all()
         assert (reply['next_observ'][:, 1] > 0).all()
-    assert (
-        ends
-        == {
-            1: [[1, 2], [1, 1], [1, 2], [1, 1]],
-            2: [[0, 2], [1, 0], [0, 1], [1, 2]],
-        }[limit]
-    )
+    assert ends == {1: [[1, 2], [1, 1], [1, 2], [1, 1]], 2: [[0, 2], [1, 0], [0, 1], [1, 2]]}[limit]
 
 
 def test_episode_is_truncated_while_nothing_else_happens():
@@ -317,10 +305,7 @@ def test_reward_in_the_step_after_the_end(is_told):
 
 
 def test_last_observations_are_no_sign_where_the_mode_is_told():
-    vector = FixedVector(
-        {'terminated': np.array([False, True])},
-        {'final_obs': np.zeros((2, 1))},
-    )
+    vector = FixedVector({'terminated': np.array([False, True])}, {'final_obs': np.zeros((2, 1))})
     vector.metadata = {'autoreset_mode': NEXT}
     batch = batch_of(vector)
     batch.reset()
@@ -333,10 +318,7 @@ def test_vectors_of_gymnasium_are_as_single_environments(name, mode):
     """To the last bit, with the same seeds and actions."""
     constructor = functools.partial(gym.make, name, max_episode_steps=6)
     vector = gym.vector.SyncVectorEnv([constructor] * 3, autoreset_mode=mode)
-    batches = [
-        BatchEnv([EnvSlice([constructor] * 3, [5, 6, 7])]),
-        batch_of(vector, seed=5),
-    ]
+    batches = [BatchEnv([EnvSlice([constructor] * 3, [5, 6, 7])]), batch_of(vector, seed=5)]
     rng = np.random.default_rng(0)
     replies = [batch.reset() for batch in batches]
     for _ in range(20):
@@ -351,14 +333,9 @@ def test_vectors_of_gymnasium_are_as_single_environments(name, mode):
 
 def test_members_of_all_kinds_make_one_batch():
     constructor = functools.partial(gym.make, 'CartPole-v1')
-    vector = gym.vector.SyncVectorEnv(
-        [constructor] * 2, autoreset_mode=AutoresetMode.SAME_STEP
-    )
+    vector = gym.vector.SyncVectorEnv([constructor] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     batch = BatchEnv(
-        [
-            EnvSlice([constructor] * 2, [5, 6]),
-            VectorSlice(lambda: vector, seed=5, first=2),
-        ]
+        [EnvSlice([constructor] * 2, [5, 6]), VectorSlice(lambda: vector, seed=5, first=2)]
     )
     observ = batch.reset()
     np.testing.assert_array_equal(observ[:2], observ[2:])

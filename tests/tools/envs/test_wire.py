@@ -11,10 +11,7 @@ import pytest
 from agents.tools import AttrDict, spaces
 from agents.tools.workers import wire
 
-DTYPES = [
-    *['?', 'i1', 'i2', 'i4', 'i8', 'u1', 'u2', 'u4', 'u8'],
-    *['f2', 'f4', 'f8', '>f4', '>i8'],
-]
+DTYPES = [*['?', 'i1', 'i2', 'i4', 'i8', 'u1', 'u2', 'u4', 'u8'], *['f2', 'f4', 'f8', '>f4', '>i8']]
 
 
 def there_and_back(value):
@@ -70,9 +67,7 @@ def test_array_in_another_memory_order():
     np.testing.assert_array_equal(there_and_back(array), array)
 
 
-@pytest.mark.parametrize(
-    'scalar', [np.float32(0.5), np.int64(-3), np.bool_(True), np.uint8(255)]
-)
+@pytest.mark.parametrize('scalar', [np.float32(0.5), np.int64(-3), np.bool_(True), np.uint8(255)])
 def test_scalars_keep_their_type(scalar):
     result = there_and_back(scalar)
     assert type(result) is type(scalar)

@@ -286,9 +286,7 @@ def test_worker_that_closed_its_descriptors_ends_with_its_parent(
     assert_over_soon([pid])
 
 
-def test_parent_that_is_gone_before_its_worker_is_up(
-    nothing_left, tmp_path, run_python
-):
+def test_parent_that_is_gone_before_its_worker_is_up(nothing_left, tmp_path, run_python):
     path = tmp_path / 'parent.py'
     path.write_text(
         'import os\n'
@@ -315,9 +313,7 @@ def test_worker_that_a_thread_started_outlives_the_thread(nothing_left):
     started[0].close()
 
 
-def test_nothing_survives_a_parent_that_forgets_to_close(
-    nothing_left, parent, run_python
-):
+def test_nothing_survives_a_parent_that_forgets_to_close(nothing_left, parent, run_python):
     result = run_python(parent, timeout=60)
     assert (result.code, result.problems) == (0, '')
     assert_over_soon(json.loads(result.output))

@@ -115,12 +115,8 @@ def test_clip_action():
 
 BOUNDED = gym.spaces.Dict(
     {
-        'box': gym.spaces.Box(
-            np.float32([-1, 0]), np.float32([1, np.inf]), dtype=np.float32
-        ),
-        'pair': gym.spaces.Tuple(
-            [gym.spaces.Discrete(2), gym.spaces.Box(0, 9, (), np.uint8)]
-        ),
+        'box': gym.spaces.Box(np.float32([-1, 0]), np.float32([1, np.inf]), dtype=np.float32),
+        'pair': gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.Box(0, 9, (), np.uint8)]),
     }
 )
 
@@ -188,9 +184,7 @@ SQUARE = gym.spaces.Box(np.float32(0.1), np.float32(1.0), (2, 2), np.float32)
     ids=str,
 )
 def test_bound_observ_leaves_what_is_wrong_otherwise(beyond, space, observ):
-    returned, _ = wrappers.BoundObserv(
-        transformed(observ, space), beyond
-    ).reset()
+    returned, _ = wrappers.BoundObserv(transformed(observ, space), beyond).reset()
     assert repr(returned) == repr(observ)
 
 
@@ -217,9 +211,7 @@ def test_limit_duration():
 
 
 def test_limit_duration_leaves_termination():
-    env = wrappers.LimitDuration(
-        gym.make('FrozenLake-v1', is_slippery=False).unwrapped, 10
-    )
+    env = wrappers.LimitDuration(gym.make('FrozenLake-v1', is_slippery=False).unwrapped, 10)
     env.reset()
     # The lake of 4 by 4 has a hole in (1, 1); 1 is down and 2 right.
     assert env.step(1)[2:4] == (False, False)
@@ -248,10 +240,7 @@ def test_action_repeat_refuses_nothing():
 
 def random_starts(env, seeds):
     """The first observation and how many steps were taken, by seed."""
-    return [
-        (env.reset(seed=seed)[0], env.get_wrapper_attr('_elapsed_steps'))
-        for seed in seeds
-    ]
+    return [(env.reset(seed=seed)[0], env.get_wrapper_attr('_elapsed_steps')) for seed in seeds]
 
 
 @pytest.mark.filterwarnings('ignore::UserWarning')
@@ -302,9 +291,7 @@ def test_normalizers_of_gymnasium_are_warned_of_once(monkeypatch):
     vector = gym.make_vec('CartPole-v1', 2)
     wrappers.warned_of.clear()
     with pytest.warns(UserWarning, match='^NormalizeObservation has'):
-        wrappers.warn_of_normalizers(
-            gym.wrappers.vector.NormalizeObservation(vector)
-        )
+        wrappers.warn_of_normalizers(gym.wrappers.vector.NormalizeObservation(vector))
 
 
 def test_random_start():
@@ -343,10 +330,7 @@ def test_random_start_does_not_repeat_an_episode_that_ends():
     # Each random action ends the episode, so that all but the starts without
     # any are of a later episode than the one that the seed leads to.
     env = wrappers.RandomStart(wrappers.LimitDuration(pendulum(), 1), 3)
-    same = [
-        np.array_equal(env.reset(seed=i)[0], pendulum().reset(seed=i)[0])
-        for i in range(40)
-    ]
+    same = [np.array_equal(env.reset(seed=i)[0], pendulum().reset(seed=i)[0]) for i in range(40)]
     assert 0 < sum(same) < 20
 
 
@@ -376,9 +360,7 @@ def test_frame_history_flat():
 
 def test_frame_history_in_another_order():
     env = wrappers.FrameHistory(grid(), past_indices=(3, 0))
-    assert walk(env, UP, UP, RIGHT, RIGHT) == [
-        [frames[2], frames[0]] for frames in HISTORY
-    ]
+    assert walk(env, UP, UP, RIGHT, RIGHT) == [[frames[2], frames[0]] for frames in HISTORY]
 
 
 def test_frame_history_hands_out_what_later_steps_do_not_change():
@@ -404,9 +386,7 @@ def test_frame_delta():
     env = wrappers.FrameDelta(grid())
     assert walk(env, UP, UP, RIGHT, DOWN) == CHANGES
     assert walk(env) == CHANGES[:1]
-    assert env.observation_space == gym.spaces.Box(
-        np.float32([-3, -11]), np.float32([3, 11])
-    )
+    assert env.observation_space == gym.spaces.Box(np.float32([-3, -11]), np.float32([3, 11]))
 
 
 def test_frame_delta_of_bytes_can_be_negative():
@@ -426,9 +406,7 @@ def test_range_normalize_observations():
     # Rows 0 to 3 become -1, -1/3, 1/3, 1 and columns 0 to 11 -1, -9/11 ...
     env = wrappers.RangeNormalize(grid())
     found = walk(env, UP, UP, RIGHT)
-    np.testing.assert_allclose(
-        found, [[1, -1], [1 / 3, -1], [-1 / 3, -1], [-1 / 3, -9 / 11]], 1e-5
-    )
+    np.testing.assert_allclose(found, [[1, -1], [1 / 3, -1], [-1 / 3, -1], [-1 / 3, -9 / 11]], 1e-5)
     assert env.observation_space == gym.spaces.Box(-1, 1, (2,))
     assert env.action_space == gym.spaces.Discrete(4)
 
@@ -453,9 +431,7 @@ def test_range_normalize_by_choice():
 
 def test_range_normalize_leaves_what_has_no_bounds():
     env = gym.make('CartPole-v1').unwrapped  # Of which the speeds have none.
-    assert wrappers.RangeNormalize(env).observation_space is (
-        env.observation_space
-    )
+    assert wrappers.RangeNormalize(env).observation_space is (env.observation_space)
     with pytest.raises(ValueError, match='Cannot normalize the observations'):
         wrappers.RangeNormalize(env, observ=True)
     with pytest.raises(ValueError, match='Cannot normalize the actions'):

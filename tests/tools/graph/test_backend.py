@@ -147,9 +147,7 @@ def test_compiled_functions_are_compiled():
         return x + x
 
     assert double(tf.constant(2.0)) == 4.0
-    assert 'HloModule' in double.experimental_get_compiler_ir(tf.constant(2.0))(
-        stage='hlo'
-    )
+    assert 'HloModule' in double.experimental_get_compiler_ir(tf.constant(2.0))(stage='hlo')
 
 
 def test_direct_call_is_that_of_the_function():
@@ -185,12 +183,7 @@ print(visible, foreign.why_not())
     'setting, told',
     [
         pytest.param('0', '[] None', id='hidden'),
-        pytest.param(
-            '1',
-            "['GPU:0'] there is a GPU",
-            id='asked for',
-            marks=pytest.mark.slow,
-        ),
+        pytest.param('1', "['GPU:0'] there is a GPU", id='asked for', marks=pytest.mark.slow),
     ],
 )
 def test_gpus_are_left_alone_unless_asked_for(run, setting, told):

@@ -12,9 +12,7 @@ import pytest
 from agents.tools.graph import compile_cache
 
 NAME = 'xla_compile_cache__{}__7__XLA_CPU_JIT.pb'
-ROOT_ONLY = pytest.mark.skipif(
-    os.geteuid() != 0, reason='Only root can be another user, or mount.'
-)
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason='Only root can be another user, or mount.')
 
 
 @pytest.fixture(autouse=True)
@@ -50,9 +48,7 @@ def test_programs_are_kept_without_a_word(cache, capfd):
 
 
 @pytest.mark.parametrize('umask', [0o002, 0o000, 0o077])
-def test_cache_is_made_private_with_any_umask(
-    umask, tmp_path, monkeypatch, capfd
-):
+def test_cache_is_made_private_with_any_umask(umask, tmp_path, monkeypatch, capfd):
     monkeypatch.delenv('AGENTS_CACHE', raising=False)
     monkeypatch.delenv('XDG_CACHE_HOME', raising=False)
     monkeypatch.setenv('HOME', str(tmp_path))
@@ -99,9 +95,7 @@ def test_oldest_make_room(cache, monkeypatch):
 
 @pytest.mark.parametrize('place', ['directory', 'base', 'above'])
 @pytest.mark.parametrize('mode', [0o720, 0o702, 0o777])
-def test_cache_that_others_may_write_to_is_not_used(
-    cache, capfd, place, mode, monkeypatch
-):
+def test_cache_that_others_may_write_to_is_not_used(cache, capfd, place, mode, monkeypatch):
     monkeypatch.setattr(compile_cache, 'MAX_PROGRAMS', 0)
     above = cache.parent.parent
     path = {'directory': cache, 'base': cache.parent, 'above': above}[place]
@@ -184,15 +178,10 @@ def no_inodes(cache):
     'trouble',
     [
         small_files,
-        *(
-            pytest.param(case, marks=ROOT_ONLY)
-            for case in (small_disk, read_only_disk, no_inodes)
-        ),
+        *(pytest.param(case, marks=ROOT_ONLY) for case in (small_disk, read_only_disk, no_inodes)),
     ],
 )
-def test_cache_that_cannot_be_written_is_said_and_not_used(
-    trouble, cache, capfd
-):
+def test_cache_that_cannot_be_written_is_said_and_not_used(trouble, cache, capfd):
     with trouble(cache) as reason:
         assert compile_cache.flags() == ''
     assert reason in capfd.readouterr().err

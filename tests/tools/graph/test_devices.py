@@ -18,10 +18,7 @@ on_two_devices = pytest.mark.skipif(
 
 @each_device
 def test_together_returns_in_order(device):
-    assert devices.together(lambda: 'first', lambda: 'second', device) == (
-        'first',
-        'second',
-    )
+    assert devices.together(lambda: 'first', lambda: 'second', device) == ('first', 'second')
 
 
 @on_two_devices
@@ -100,9 +97,5 @@ def test_together_tells_of_both_errors():
         raise ValueError(text)
 
     with pytest.raises(ValueError, match='not today') as caught:
-        devices.together(
-            lambda: fail('not today'),
-            lambda: fail('nor ever'),
-            devices.SECOND_DEVICE,
-        )
+        devices.together(lambda: fail('not today'), lambda: fail('nor ever'), devices.SECOND_DEVICE)
     assert str(caught.value.__cause__) == 'nor ever'

@@ -84,9 +84,7 @@ def test_calls_of_a_loop_follow_each_other(make):
 
     def loop(x):
         return tf.while_loop(
-            lambda i, x: i < 5,
-            lambda i, x: (i + 1, 2 * call(x)[0]),
-            [tf.constant(0), x],
+            lambda i, x: i < 5, lambda i, x: (i + 1, 2 * call(x)[0]), [tf.constant(0), x]
         )[1]
 
     # 0 → 1 → 2 → 3 → 6 → 7 → 14 → 15 → 30 → 31 → 62
@@ -106,9 +104,7 @@ def test_error_ends_the_program_at_once_and_is_kept(make):
     call = HostCall(fail, [Spec((), 'int32')])
 
     def loop():
-        return tf.while_loop(
-            lambda i: i < 9, lambda i: (call(i)[0],), [tf.constant(0)]
-        )
+        return tf.while_loop(lambda i: i < 9, lambda i: (call(i)[0],), [tf.constant(0)])
 
     with pytest.raises((tf.errors.OpError, ArithmeticError), match='It broke'):
         make(loop)()
@@ -122,13 +118,7 @@ class Speechless(Exception):
 
 
 def test_error_of_any_kind_leaves_the_call_as_it_was():
-    raised = [
-        GeneratorExit(),
-        SystemExit('bye \udc80'),
-        Speechless(),
-        StopIteration(),
-        None,
-    ]
+    raised = [GeneratorExit(), SystemExit('bye \udc80'), Speechless(), StopIteration(), None]
 
     def fail(inputs, results):
         error = raised.pop(0)
@@ -169,15 +159,12 @@ def test_interrupt_at_any_moment_is_heard(capfd):
     # A signal may arrive between the program and the first line of Python,
     # where nothing could catch the error.
     call = HostCall(
-        lambda inputs, results: np.copyto(results[0], inputs[0] + 1),
-        [Spec((), 'int32')],
+        lambda inputs, results: np.copyto(results[0], inputs[0] + 1), [Spec((), 'int32')]
     )
 
     @compiled
     def count(end):
-        return tf.while_loop(
-            lambda i: i < end, lambda i: (call(i)[0],), [tf.constant(0)]
-        )
+        return tf.while_loop(lambda i: i < end, lambda i: (call(i)[0],), [tf.constant(0)])
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -205,8 +192,7 @@ def test_interrupt_at_any_moment_is_heard(capfd):
 
 def test_calls_from_another_thread():
     call = HostCall(
-        lambda inputs, results: np.copyto(results[0], 2 * inputs[0]),
-        [Spec((2,), 'float32')],
+        lambda inputs, results: np.copyto(results[0], 2 * inputs[0]), [Spec((2,), 'float32')]
     )
     results = []
     double = compiled(lambda x: call(x)[0])
@@ -222,9 +208,7 @@ def test_names_are_given_again():
     def use():
         calls = [
             HostCall(
-                lambda inputs, results, add=add: np.copyto(
-                    results[0], inputs[0] + add
-                ),
+                lambda inputs, results, add=add: np.copyto(results[0], inputs[0] + add),
                 [Spec((), 'float32')],
             )
             for add in (1, 10)
@@ -243,8 +227,7 @@ def test_names_are_given_again():
 
 def test_few_views_are_remembered():
     call = HostCall(
-        lambda inputs, results: np.copyto(results[0], inputs[0]),
-        [Spec((3,), 'float32')],
+        lambda inputs, results: np.copyto(results[0], inputs[0]), [Spec((3,), 'float32')]
     )
     same = compiled(lambda x: call(x)[0])
     for number in range(3 * host_calls.MAX_VIEWS):
@@ -255,9 +238,7 @@ def test_few_views_are_remembered():
     assert len(call._slot._views) <= host_calls.MAX_VIEWS
 
 
-@pytest.mark.parametrize(
-    'setting, told', [('0', 'AGENTS_HOST_CALLS=0'), ('1', None)]
-)
+@pytest.mark.parametrize('setting, told', [('0', 'AGENTS_HOST_CALLS=0'), ('1', None)])
 def test_setting_of_the_user(monkeypatch, setting, told):
     monkeypatch.setenv(foreign.VARIABLE, setting)
     assert foreign.why_not.__wrapped__() == told

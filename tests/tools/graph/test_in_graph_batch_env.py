@@ -184,9 +184,7 @@ def test_counted_actions_start_from_zero(space, chosen, given):
 def test_nested_observations_arrive_whole():
     space = gym.spaces.Dict(
         image=gym.spaces.Box(0, 255, (4, 5, 3), np.uint8),
-        parts=gym.spaces.Tuple(
-            [gym.spaces.Box(-1.0, 1.0, (), np.float64), gym.spaces.Discrete(4)]
-        ),
+        parts=gym.spaces.Tuple([gym.spaces.Box(-1.0, 1.0, (), np.float64), gym.spaces.Discrete(4)]),
         switches=gym.spaces.MultiBinary(3),
         clock=gym.spaces.Box(-(2**31), 2**31 - 1, (1,), np.int32),
     )

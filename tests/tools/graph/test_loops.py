@@ -7,9 +7,7 @@ from agents.tools.graph import loops
 from agents.tools.graph.backend import compiled, tf
 
 EACH_WAY = pytest.mark.parametrize(
-    'how',
-    [lambda f: f, tf.function, compiled],
-    ids=['eager', 'graph', 'xla'],
+    'how', [lambda f: f, tf.function, compiled], ids=['eager', 'graph', 'xla']
 )
 
 

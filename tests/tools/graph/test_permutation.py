@@ -20,9 +20,7 @@ def test_every_number_occurs_once():
     for size in SIZES:
         order = random.permutation(key(size), size)
         assert order.dtype == tf.int32
-        np.testing.assert_array_equal(
-            np.sort(order), np.arange(size), str(size)
-        )
+        np.testing.assert_array_equal(np.sort(order), np.arange(size), str(size))
 
 
 @pytest.mark.parametrize('size', [12, 1031])
@@ -52,10 +50,7 @@ def draw_orders(size, count=20_000):
 
     @compiled
     def draw():
-        return tf.map_fn(
-            lambda counter: random.permutation(key(counter), size),
-            tf.range(count),
-        )
+        return tf.map_fn(lambda counter: random.permutation(key(counter), size), tf.range(count))
 
     return draw().numpy()
 
@@ -131,8 +126,7 @@ def require_distances_of_places_alike(orders, size):
 
 
 @pytest.mark.parametrize(
-    'size',
-    [*RANKED, *MANY, *(pytest.param(n, marks=pytest.mark.slow) for n in MORE)],
+    'size', [*RANKED, *MANY, *(pytest.param(n, marks=pytest.mark.slow) for n in MORE)]
 )
 def test_all_orders_are_as_likely(subtests, size):
     orders = draw_orders(size)

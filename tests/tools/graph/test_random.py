@@ -13,9 +13,7 @@ COUNT = 100_000
 
 def test_key_repeats():
     assert random.key(1, 'a', 2).numpy().tolist() == (
-        random.key(tf.constant(1), 'a', tf.constant(2, tf.int64))
-        .numpy()
-        .tolist()
+        random.key(tf.constant(1), 'a', tf.constant(2, tf.int64)).numpy().tolist()
     )
 
 

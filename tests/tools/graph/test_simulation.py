@@ -124,9 +124,7 @@ def simulated():
     """What became of twelve single steps, by a graph of one."""
     batch_env, algo, scores = mocks(), Recording(), EpisodeScores(AGENTS)
     traces = count_traces(algo)
-    step = tf.function(
-        lambda: simulation.simulate(batch_env, algo, scores), autograph=False
-    )
+    step = tf.function(lambda: simulation.simulate(batch_env, algo, scores), autograph=False)
     done = [step().numpy() for _ in range(12)]
     record = {name: value.numpy() for name, value in algo.record.items()}
     return {
@@ -173,18 +171,14 @@ def test_each_verb_is_called_once_a_step():
 
 def test_algorithm_is_told_what_the_environments_did(simulated):
     record = simulated['record']
-    outside = BatchEnv(
-        [EnvSlice([MockEnvironment] * AGENTS, range(1, 1 + AGENTS))]
-    )
+    outside = BatchEnv([EnvSlice([MockEnvironment] * AGENTS, range(1, 1 + AGENTS))])
     begins, observ = np.ones(AGENTS, bool), outside.reset()
     for step in range(12):
         row = {name: values[step] for name, values in record.items()}
         np.testing.assert_array_equal(row['begins'], begins)
         np.testing.assert_array_equal(row['performed'], observ)
         np.testing.assert_array_equal(row['observ'], observ)
-        observ, reward, terminated, truncated, next_observ = outside.step(
-            row['action']
-        )
+        observ, reward, terminated, truncated, next_observ = outside.step(row['action'])
         begins = terminated | truncated
         np.testing.assert_array_equal(row['reward'], reward)
         np.testing.assert_array_equal(row['terminated'], terminated)
@@ -205,9 +199,7 @@ def test_rollout_equals_single_steps_bit_for_bit(simulated):
         np.testing.assert_array_equal(value, simulated['record'][name])
     for verb in VERBS:
         assert int(algo.times[verb]) == int(simulated['algo'].times[verb])
-    np.testing.assert_array_equal(
-        batch_env.observ, simulated['batch_env'].observ
-    )
+    np.testing.assert_array_equal(batch_env.observ, simulated['batch_env'].observ)
     assert means(scores) == simulated['scores']
 
 

@@ -38,9 +38,7 @@ def test_names_are_paths_of_attributes():
     found = weights.named_variables(module)
     assert list(found) == names
     assert found['second'] is module.second
-    assert list(weights.named_variables(module, 'algo')) == [
-        f'algo/{name}' for name in names
-    ]
+    assert list(weights.named_variables(module, 'algo')) == [f'algo/{name}' for name in names]
     assert sorted(weights.named_variables({'a': [module.second]})) == ['a/0']
 
 
@@ -99,9 +97,7 @@ def test_only_trainable_numbers_count():
 
 def test_scope_and_exclude():
     module = Module(
-        policy=Module(mean=variable(2), std=variable(3)),
-        policy_2=variable(20),
-        value=variable(200),
+        policy=Module(mean=variable(2), std=variable(3)), policy_2=variable(20), value=variable(200)
     )
     assert count_weights(module) == 225
     assert count_weights(module, scope='policy') == 5

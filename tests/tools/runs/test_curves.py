@@ -15,13 +15,7 @@ def write(directory, *rows, head='step,phase,score,score_std,seconds'):
 
 
 def test_curves_are_the_scores_of_a_phase(tmp_path):
-    write(
-        tmp_path,
-        '10,train,1.5,,1',
-        '10,eval,2,0.5,2',
-        '20,train,,,3',
-        '20,eval,3,0.25,4',
-    )
+    write(tmp_path, '10,train,1.5,,1', '10,eval,2,0.5,2', '20,train,,,3', '20,eval,3,0.25,4')
     train = curves.read(tmp_path, 'train')
     assert (train.steps, train.scores, train.seconds) == (10, 1.5, 1)
     assert np.isnan(train.deviations).all()
@@ -57,8 +51,7 @@ def test_any_numbers_can_be_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'count, expected',
-    [(1, [1, 3, 5, 7]), (2, [1, 2, 4, 6]), (9, [1, 2, 3, 4])],
+    'count, expected', [(1, [1, 3, 5, 7]), (2, [1, 2, 4, 6]), (9, [1, 2, 3, 4])]
 )
 def test_moving_means_look_back_only(count, expected):
     scores = np.array([1.0, 3, 5, 7])

@@ -94,9 +94,7 @@ def test_any_space_goes_there_and_back(tmp_path):
     observ_space = gym.spaces.Dict(
         place=gym.spaces.Discrete(3, start=5),
         image=gym.spaces.Box(0, 255, (2, 2, 1), np.uint8),
-        pair=gym.spaces.Tuple(
-            [gym.spaces.MultiBinary(2), gym.spaces.Box(-1, 1, (), np.float32)]
-        ),
+        pair=gym.spaces.Tuple([gym.spaces.MultiBinary(2), gym.spaces.Box(-1, 1, (), np.float32)]),
     )
     action_space = gym.spaces.MultiDiscrete([2, 3], start=[1, -1])
     rng = np.random.default_rng(0)
@@ -123,14 +121,10 @@ def test_any_space_goes_there_and_back(tmp_path):
         assert stored['action'].tolist() == [[1, -1], [2, 1], [2, -1], [1, 0]]
         assert stored['observ/pair/0'].shape == (4, 2)
     found = read(path, observ_space, action_space)
-    for one, other in zip(
-        nested.flatten(found), nested.flatten(played), strict=True
-    ):
+    for one, other in zip(nested.flatten(found), nested.flatten(played), strict=True):
         np.testing.assert_array_equal(one, other)
         assert one.dtype == other.dtype
-    assert nested.names(found.observ) == nested.names(
-        spaces.specs(observ_space)
-    )
+    assert nested.names(found.observ) == nested.names(spaces.specs(observ_space))
 
 
 @pytest.mark.parametrize(
@@ -151,10 +145,7 @@ def test_any_space_goes_there_and_back(tmp_path):
         ),
         ({'observ': np.array([object()] * 12)}, 'numbers were expected'),
         ({'observ': np.array(['x'] * 12)}, 'numbers were expected'),
-        (
-            {name: value[:0] for name, value in arrays().items()},
-            'no steps in it',
-        ),
+        ({name: value[:0] for name, value in arrays().items()}, 'no steps in it'),
     ],
 )
 def test_what_is_no_demonstration_is_refused(tmp_path, changes, message):
@@ -209,9 +200,7 @@ def test_header_that_takes_long_to_parse_is_refused(tmp_path):
     refused(path, 'Header info length')
 
 
-def test_file_that_unpacks_to_more_than_memory_is_refused(
-    tmp_path, monkeypatch
-):
+def test_file_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(demonstrations, 'MAX_BYTES', 100_000)
     path = tmp_path / 'demos.npz'
     np.savez_compressed(path, **arrays(observ=np.zeros((100_000, 3))))

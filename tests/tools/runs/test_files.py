@@ -207,9 +207,7 @@ def test_errors_are_one_line_with_path_and_reason(run):
     path = run / 'missing' / 'x'
     with pytest.raises(errors.UserError) as info:
         files.write(path, b'')
-    assert str(info.value) == (
-        f'Cannot write to {path}: No such file or directory.'
-    )
+    assert str(info.value) == (f'Cannot write to {path}: No such file or directory.')
 
 
 @pytest.mark.parametrize(

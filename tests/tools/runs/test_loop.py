@@ -71,9 +71,7 @@ class Timeline:
                 summary=lambda: {'histogram': tf.zeros(3)},
                 **training,
             ),
-            Evaluation(
-                lambda: operation('e', results[1]), every, checkpoint_every
-            ),
+            Evaluation(lambda: operation('e', results[1]), every, checkpoint_every),
             records=self,
             **dict(options),
         )
@@ -148,9 +146,7 @@ def test_steps_are_those_asked_for(steps, every, trained, evaluations, at_once):
 def test_call_comprises_rollouts_until_something_is_due():
     # step        0 2 4 6 8 10 12 14 16 18 20
     # due               e     r       e     e
-    timeline = Timeline(
-        2, 20, 8, rollouts_at_once=3, report_every=12, summarize_every=100
-    )
+    timeline = Timeline(2, 20, 8, rollouts_at_once=3, report_every=12, summarize_every=100)
     assert timeline.run() == 't3 tr er t2r t2r er t2r er'
     assert timeline.steps('train') == [8, 12, 16, 20]
 
@@ -173,9 +169,7 @@ def test_everything_is_dated_by_the_training_step():
     def progress(phase, step, _):
         seen.append((phase, step))
 
-    timeline = Timeline(
-        2, 8, 4, checkpoint_every=1, options={'progress': progress}
-    )
+    timeline = Timeline(2, 8, 4, checkpoint_every=1, options={'progress': progress})
     timeline.run()
     assert [(r.phase, r.step) for r in timeline.reports] == [
         ('train', 4), ('eval', 4), ('train', 8), ('eval', 8)
@@ -226,10 +220,7 @@ def test_scores_are_those_of_all_episodes():
     # Of calls in which 1, 0, 3 and 2 episodes ended.
     episodes = [10.0], [], [1.0, 2.0, 3.0], [-7.0, 2.5]
     lengths = [100], [], [10, 20, 30], [1, 2]
-    results = [
-        told(*call) if call[0] else NOTHING
-        for call in zip(episodes, lengths, strict=True)
-    ]
+    results = [told(*call) if call[0] else NOTHING for call in zip(episodes, lengths, strict=True)]
     timeline = Timeline(1, 4, 4, train=results)
     timeline.run()
     report, _ = timeline.reports
@@ -280,9 +271,7 @@ def test_other_numbers_are_means_over_rollouts():
         {'episodes': 0, 'loss': 2.0, 'kl': 0.5},
         {'episodes': 0, 'loss': 6.0, 'kl': 1.0},
     ]
-    timeline = Timeline(
-        1, 5, 5, train=results, rollouts_at_once=2, summarize_every=3
-    )
+    timeline = Timeline(1, 5, 5, train=results, rollouts_at_once=2, summarize_every=3)
     assert timeline.run() == 't2 tl t2r er'
     loss = (2 * 1.0 + 2.0 + 2 * 6.0) / 5
     assert timeline.reports[0].metrics == {
@@ -323,9 +312,7 @@ def test_without_records_and_saver():
 
 
 def test_what_takes_long_is_left_out_where_steps_are_fast():
-    timeline = Timeline(
-        1, 5, 1, checkpoint_every=1, summarize_every=1, options={'share': 0.01}
-    )
+    timeline = Timeline(1, 5, 1, checkpoint_every=1, summarize_every=1, options={'share': 0.01})
     summarize, save = timeline.summarize, timeline.save
     timeline.summarize = lambda *args: [time.sleep(0.1), summarize(*args)]
     timeline.save = lambda *args: [time.sleep(0.1), save(*args)]
@@ -335,9 +322,7 @@ def test_what_takes_long_is_left_out_where_steps_are_fast():
 
 def test_better_score_than_any_before_is_saved_though_nothing_is_due():
     results = [told([score]) for score in (3, 5, 5, 4, 6, 2)]
-    timeline = Timeline(
-        1, 6, 1, evaluate=results, checkpoint_every=4, best=-math.inf
-    )
+    timeline = Timeline(1, 6, 1, evaluate=results, checkpoint_every=4, best=-math.inf)
     assert timeline.run() == ('tr erc tr erc tr er tr erc tr erc tr er')
     assert timeline.saved == [1, 2, 4, 5]
 

@@ -50,8 +50,7 @@ def events(directory):
     }
     for name in found.Tags()['tensors']:
         tensors[name] = [
-            (event.step, tf.make_ndarray(event.tensor_proto))
-            for event in found.Tensors(name)
+            (event.step, tf.make_ndarray(event.tensor_proto)) for event in found.Tensors(name)
         ]
     return tensors
 
@@ -69,9 +68,7 @@ def test_columns(tmp_path):
 
 def test_what_is_not_known_is_empty(tmp_path):
     write(
-        tmp_path,
-        make_report(100, score=math.nan, loss=0.5),
-        make_report(100, 'eval', score=-2.0),
+        tmp_path, make_report(100, score=math.nan, loss=0.5), make_report(100, 'eval', score=-2.0)
     )
     train, evaluation = read(tmp_path)
     assert train['score'] == '' and train['loss'] == '0.5'
@@ -205,13 +202,9 @@ def test_events(tmp_path):
     )
     train = events(tmp_path / 'train')
     episodes = [f'rollout/{name}' for name in COLUMNS[2:8]]
-    times = [
-        f'time/{prefix}{n}' for n in COLUMNS[8:] for prefix in ('', 'eval_')
-    ]
+    times = [f'time/{prefix}{n}' for n in COLUMNS[8:] for prefix in ('', 'eval_')]
     evaluation = ['eval/length', 'eval/episodes']
-    assert sorted(train) == sorted(
-        [*episodes, *times, *evaluation, 'train/loss']
-    )
+    assert sorted(train) == sorted([*episodes, *times, *evaluation, 'train/loss'])
     assert train['train/loss'] == [(100, 0.5), (200, 0.25)]
     assert train['rollout/score'] == [(100, 1.5)]
     assert train['rollout/episodes'] == [(100, 3), (200, 3)]
@@ -226,10 +219,7 @@ def test_events(tmp_path):
 def test_events_of_a_resumed_run_go_on(tmp_path):
     write(tmp_path, make_report(100))
     write(tmp_path, make_report(200, score=2.0), resumed_at=100)
-    assert events(tmp_path / 'train')['rollout/score'] == [
-        (100, 1.5),
-        (200, 2.0),
-    ]
+    assert events(tmp_path / 'train')['rollout/score'] == [(100, 1.5), (200, 2.0)]
 
 
 def test_histograms(tmp_path):
@@ -319,10 +309,7 @@ def test_full_disk_for_events_is_one_error(tmp_path):
     with contextlib.closing(Records(tmp_path)) as records:
         records.report(make_report(100))
         (file,) = (tmp_path / 'train').iterdir()
-        with (
-            pytest.raises(WriteError) as info,
-            files_of_at_most(file.stat().st_size),
-        ):
+        with pytest.raises(WriteError) as info, files_of_at_most(file.stat().st_size):
             records.report(make_report(200))
     assert re.fullmatch(
         r'The results in \S+ cannot be written: \S+tfevents\S+; File too '

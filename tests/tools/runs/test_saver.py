@@ -18,12 +18,7 @@ from agents.tools import ConfigError, UserError
 from agents.tools.graph.backend import tf
 from agents.tools.runs import checkpoints
 from agents.tools.runs import saver as saver_module
-from agents.tools.runs.checkpoints import (
-    MANIFEST,
-    TENSORS,
-    clear_up,
-    verify,
-)
+from agents.tools.runs.checkpoints import MANIFEST, TENSORS, clear_up, verify
 from agents.tools.runs.saver import PAUSE_SECONDS, Saver
 
 
@@ -173,9 +168,7 @@ def test_clearing_up_leaves_what_others_wrote(tmp_path):
     clear_up(tmp_path / 'nowhere')
 
 
-def test_new_one_that_is_damaged_does_not_replace_the_old(
-    tmp_path, monkeypatch
-):
+def test_new_one_that_is_damaged_does_not_replace_the_old(tmp_path, monkeypatch):
     saver, variables = make(tmp_path)
     fill(variables, 7)
     saver.save(7)
@@ -362,10 +355,7 @@ def test_damage_that_the_manifest_fits_is_a_clear_error(tmp_path):
     path = save(tmp_path, 1).save(1)
     original, refused = (path / name).read_bytes(), 0
     for position in range(len(original)):
-        for data in (
-            original[:position],
-            original[:position] + b'\xff' + original[position + 1 :],
-        ):
+        for data in (original[:position], original[:position] + b'\xff' + original[position + 1 :]):
             (path / name).write_bytes(data)
             reseal(path)
             saver, _ = make(tmp_path)
@@ -491,10 +481,7 @@ OTHERS = {
         r'c: missing, expected .*float32.*\[1\]',
     ),
     'extra': ({'a': tf.zeros(2)}, r'b: .*\[2\].*, expected none'),
-    'renamed': (
-        {'a': tf.zeros(2), 'B': tf.ones(2)},
-        '(?s)B: missing.*b: .*none',
-    ),
+    'renamed': ({'a': tf.zeros(2), 'B': tf.ones(2)}, '(?s)B: missing.*b: .*none'),
 }
 
 
@@ -653,9 +640,7 @@ def test_best_of_later_steps_than_the_one_gone_on_with_does_not_count(tmp_path):
     assert best(tmp_path) == ((2, 5), [])
 
 
-@pytest.mark.parametrize(
-    'score', ['NaN', '1e999', '10', '"10"', 'true', '[10.0]', '{}', '-1e400']
-)
+@pytest.mark.parametrize('score', ['NaN', '1e999', '10', '"10"', 'true', '[10.0]', '{}', '-1e400'])
 def test_score_of_a_stranger_that_is_none(tmp_path, score):
     save_scores(tmp_path, [3.0, 9.25])
     manifest = tmp_path / f'{2:012d}' / MANIFEST
@@ -719,10 +704,7 @@ def test_read_only_directory():
         _, variables = make(directory)
         os.chmod(directory, 0o555)
         try:
-            with (
-                without_rights(),
-                pytest.raises(UserError, match='cannot be written.*denied'),
-            ):
+            with without_rights(), pytest.raises(UserError, match='cannot be written.*denied'):
                 saver.save(2)
             with without_rights():
                 assert Saver(directory, variables).restore() == 1
@@ -769,9 +751,7 @@ def test_full_disk(tmp_path, name):
 def test_full_disk_on_which_there_is_room_again(tmp_path):
     saver = save(tmp_path, 1)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    timer = threading.Timer(
-        PAUSE_SECONDS / 2, resource.setrlimit, [resource.RLIMIT_FSIZE, limits]
-    )
+    timer = threading.Timer(PAUSE_SECONDS / 2, resource.setrlimit, [resource.RLIMIT_FSIZE, limits])
     with files_of_at_most(1):
         timer.start()
         saver.save(2)

@@ -60,9 +60,7 @@ def read(path):
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / 'x'
-    tensors.write(
-        path, {f'net/{i}-kernel': np.ones((2, i), 'f') for i in range(5)}
-    )
+    tensors.write(path, {f'net/{i}-kernel': np.ones((2, i), 'f') for i in range(5)})
     return path
 
 
