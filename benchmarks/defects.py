@@ -48,7 +48,8 @@ LOSSES = 'algorithms/test_losses.py algorithms/test_ppo.py'
 DISTRIBUTIONS = 'parts/test_distributions.py'
 NORMALIZE = 'parts/test_normalize.py'
 CHECKPOINTS = 'tools/runs/test_saver.py'
-WORKERS = 'tools/envs'
+WORKERS = 'tools/workers'
+BATCH = 'tools/batch'
 
 DEFECTS = (
     Defect(
@@ -224,7 +225,7 @@ DEFECTS = (
         'parts/masks.py',
         'return without_mask(observ), observ[KEY] != 0',
         'return without_mask(observ), observ[KEY] == 0',
-        'parts/test_masks.py scripts/test_action_masks.py',
+        'parts/test_masks.py training/test_action_masks.py',
     ),
     Defect(
         'normalizer: forgets the distance between means',
@@ -383,8 +384,8 @@ DEFECTS = (
     Defect(
         'checkpoints: the hash is not compared',
         'tools/runs/checkpoints.py',
-        'if _summary(path / name) != expected[name]:',
-        "if _summary(path / name)['bytes'] != expected[name]['bytes']:",
+        'if _summary(path / TENSORS) != expected[TENSORS]:',
+        "if _summary(path / TENSORS)['bytes'] != expected[TENSORS]['bytes']:",
         CHECKPOINTS,
     ),
     Defect(
@@ -397,8 +398,8 @@ DEFECTS = (
     Defect(
         'checkpoints: written without forcing them to the disk',
         'tools/runs/checkpoints.py',
-        '        files.sync(path / name)\n',
-        '        pass\n',
+        '    files.sync(path / TENSORS)\n',
+        '',
         'tools/runs',
     ),
     Defect(
@@ -413,7 +414,7 @@ DEFECTS = (
         'tools/workers/turns.py',
         'return IN_ORDER and self._numbers[ANSWERED] == number',
         'return IN_ORDER and self._numbers[ANSWERED] <= number',
-        f'{WORKERS}/test_turns.py {WORKERS}/test_batch_env.py {WORKERS}/test_external_process.py',
+        f'{WORKERS}/test_turns.py {BATCH}/test_batch_env.py {WORKERS}/test_external_process.py',
     ),
     Defect(
         'workers: they outlive a killed parent',
@@ -427,14 +428,14 @@ DEFECTS = (
         'tools/batch/env_slice.py',
         'self._write = self._next_observ.write',
         'self._write = self._observ.write',
-        f'{WORKERS}/test_env_slice.py {WORKERS}/test_batch_env.py',
+        f'{BATCH}/test_env_slice.py {BATCH}/test_batch_env.py',
     ),
     Defect(
         'batch: environments that were not asked to are reset',
         'tools/batch/env_slice.py',
         "marked = self._request['reset'] > 0.5",
         "marked = self._request['reset'] > -0.5",
-        f'{WORKERS}/test_env_slice.py {WORKERS}/test_batch_env.py',
+        f'{BATCH}/test_env_slice.py {BATCH}/test_batch_env.py',
     ),
 )
 

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import gc
+import json
 import os
 import pathlib
 import shutil
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
+import agents
 from agents.tools import cpu
 
 # Before anything imports MuJoCo.
@@ -26,6 +28,21 @@ if 'PYTEST_XDIST_WORKER' not in os.environ:
     home = tempfile.TemporaryDirectory(prefix='agents-tests-')
     for place in ('AGENTS_CACHE', 'IPYTHONDIR', 'KERAS_HOME', 'XDG_STATE_HOME'):
         os.environ[place] = os.path.join(home.name, place.lower())
+
+# Settings of a training of a moment.
+TINY = {
+    'max_length': 10,
+    'num_agents': 2,
+    'update_every': 5,
+    'steps': 40,
+    'batch_size': 5,
+    'update_epochs': 1,
+    'eval_every': 20,
+    'log_every': 1000,  # So that train and eval take turns.
+    'eval_episodes': 2,
+    'policy_layers': [4],
+    'value_layers': [4],
+}
 
 # Who is started in the background or by nohup ignores these, and so would the
 # commands that tests send them to.
@@ -57,14 +74,24 @@ def common_directory(tmp_path_factory, worker_id):
     return place if worker_id == 'master' else place.parent
 
 
+@contextlib.contextmanager
+def step_by_step():
+    """Run what would be compiled step by step, which saves compiling it."""
+    from agents.tools.graph.backend import tf
+
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)
+
+
 @pytest.fixture
 def eagerly():
     """Runs what would be compiled step by step, which saves compiling it."""
-    from agents.tools.graph.backend import tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with step_by_step():
+        yield
 
 
 @pytest.fixture
@@ -81,6 +108,15 @@ def no_memory_left_by_file():
     """Fails a file of tests that leaves shared memory behind."""
     with no_memory_left():
         yield
+
+
+class Trained(NamedTuple):
+    """A run and what its command has printed."""
+
+    directory: pathlib.Path
+    code: int
+    output: str
+    problems: str
 
 
 class Finished(NamedTuple):
@@ -204,6 +240,82 @@ def once(common_directory):
         return directory
 
     return fill
+
+
+@pytest.fixture(scope='session')
+def train_once(once):
+    """A function that trains eagerly, once in all processes of the suite.
+
+    It returns the directory of the run, which nobody may change.
+    """
+
+    def run(name, config):
+        def train(directory):
+            with step_by_step():
+                agents.train(config, directory, env_processes=False).run()
+
+        return once(name, train)
+
+    return run
+
+
+@pytest.fixture(scope='session')
+def debug_run(once, run_python):
+    """The debug config, trained on the command line in an empty directory."""
+
+    def train(place):
+        home = place / 'home'
+        home.mkdir()
+        words = '-m', 'agents.scripts.train', '--config=debug'
+        words = *words, '--timestamp=now'
+        finished = run_python(*words, cwd=home, timeout=900)
+        assert not finished.code, finished.problems
+        (place / 'finished').write_text(json.dumps(finished))
+
+    place = once('debug', train)
+    directory = place / 'home' / 'logdir' / 'now-debug'
+    return Trained(directory, *json.loads((place / 'finished').read_text()))
+
+
+@pytest.fixture(scope='session')
+def native_run(train_once):
+    """A native pendulum, trained for a moment."""
+    config = agents.configs.pendulum_native().copy(
+        num_agents=2, steps=64, update_every=16, eval_every=32, batch_size=32,
+        max_length=20, update_epochs=1, log_every=32,
+    )  # fmt: skip
+    return train_once('native', config)
+
+
+@pytest.fixture(scope='session')
+def tiny_run(train_once):
+    """A complete run of the settings of `tiny`."""
+    return train_once('tiny', agents.configs.ppo(**TINY))
+
+
+@pytest.fixture
+def tiny():
+    """A function that makes settings for a training of a moment."""
+
+    def make(**changes):
+        return agents.configs.ppo(**{**TINY, **changes})
+
+    return make
+
+
+@pytest.fixture
+def checkpoint():
+    """A function that reads all that a checkpoint of a run holds, by name."""
+    from agents.tools.runs import checkpoints, tensors
+    from agents.training import storage
+
+    def read(directory, step=None):
+        step = storage.last_checkpoint(directory) if step is None else step
+        path = pathlib.Path(directory) / storage.CHECKPOINTS / f'{step:012d}'
+        file = path / checkpoints.TENSORS
+        return tensors.read(file, tensors.specs(file))
+
+    return read
 
 
 def descendants() -> set[int]:

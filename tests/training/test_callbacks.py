@@ -17,7 +17,7 @@ from agents.tools.world import World
 from agents.training import calling, storage
 from agents.training.callbacks import stop_at, stop_without_improvement
 from agents.training.session import train
-from tests.scripts.test_training import listener
+from tests.training.test_session import listener
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 

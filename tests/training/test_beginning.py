@@ -13,7 +13,7 @@ from agents.scripts import train as train_command
 from agents.tools import errors
 from agents.training import beginning
 from agents.training.session import Session, train
-from tests.scripts.test_training import listener
+from tests.training.test_session import listener
 
 NORMALIZER = 'policy/normalizer/observ'
 
