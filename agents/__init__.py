@@ -34,12 +34,12 @@ if TYPE_CHECKING:  # The same names, for editors and checkers of types.
     from agents.sweeps.run_sweep import sweep as sweep
     from agents.training import callbacks as callbacks
     from agents.training.check_env import check as check
-    from agents.training.session import train as train
+    from agents.training.train import train as train
 else:
     __getattr__, __dir__ = lazy.exports(
         __name__,
         {
-            'train': 'training.session',
+            'train': 'training.train',
             'load': 'policies.load',
             'check': 'training.check_env',
             'evaluate': 'policies.evaluation',

@@ -36,7 +36,7 @@ def train(agents: int) -> dict[str, float]:
 def first_update(agents: int) -> dict[str, float]:
     """Seconds from the start of the process to the first update."""
     from agents.terminal import console
-    from agents.training.session import train as training
+    from agents.training.train import train as training
 
     config = configs.pong()
     steps = agents * config.update_every

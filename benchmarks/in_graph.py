@@ -50,7 +50,7 @@ def config(agents: int) -> AttrDict:
 def measure(agents: int) -> dict[str, float]:
     """Steps per second, seconds of the first call, and bytes of memory."""
     settings = config(agents)
-    phases = plan.make(settings, native=True)
+    phases = plan.make(settings, in_graph=True)
     envs = simulation_graph.define_native_batch_envs(settings)
     graph = simulation_graph.define_simulation_graph(
         envs[0], envs[1], settings, phases.rollouts_at_once is not None

@@ -59,7 +59,7 @@ def train(config: AttrDict) -> dict[str, float]:
 
     Of the last report, so that another has to be before it, for compilation.
     """
-    from agents.training.session import train
+    from agents.training.train import train
 
     config = config.copy(log_every=config.eval_every)
     with tempfile.TemporaryDirectory() as directory:

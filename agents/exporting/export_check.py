@@ -13,7 +13,7 @@ from agents.policies import playing
 from agents.policies.load import LoadedPolicy
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.training import env_setup
+from agents.training import env_names
 
 STEPS = 500
 IMAGINED_LENGTH = 50
@@ -77,7 +77,7 @@ def observe(
         run = playing.open_run(logdir, loaded.checkpoint, config, changes, env, trust)
         with run.start(1, env_processes=False) as (batch_env, policy):
             moments = [*_play(batch_env, policy)]
-        return moments, env_setup.name_of(run.config.env)
+        return moments, env_names.name_of(run.config.env)
     except (errors.Cancelled, errors.MisfitError):
         raise
     except errors.UserError:

@@ -15,7 +15,7 @@ from agents.policies import playing
 from agents.terminal import console
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.training import env_setup
+from agents.training import env_kinds, env_names
 
 # What stands for the table where JSON is to be printed.
 STDOUT = '-'
@@ -203,15 +203,13 @@ def evaluate(
     if seed is not None:
         changes = [*changes, f'seed={seed}']
     run = playing.open_run(logdir, checkpoint, config, changes, env, trust)
-    native = env_setup.is_native(run.env_config)
-    most = playing.MOST_NATIVE_AGENTS if native else playing.MOST_AGENTS
-    num_agents = min(num_episodes, most)
+    num_agents = min(num_episodes, env_kinds.of(run.env_config).most_agents)
     with run.start(num_agents, env_processes) as (batch_env, policy):
         scores, lengths = _play(batch_env, policy, num_episodes, deterministic)
     return Evaluation(
         str(given),
         policy.checkpoint,
-        env_setup.name_of(run.env_config.env),
+        env_names.name_of(run.env_config.env),
         run.env_config.seed,
         deterministic,
         shown,

@@ -8,17 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import agents
-from agents import tools
 from agents.config import overrides, store
 from agents.terminal import interrupts
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.training import batches, env_setup, simulation_graph, storage, vectors
-
-# How many episodes are played at the same time, at most; and where stepping
-# many environments takes no longer than stepping one.
-MOST_AGENTS = 16
-MOST_NATIVE_AGENTS = 1024
+from agents.training import env_kinds, env_setup, storage
 
 # How many episodes can be kept.
 MOST_EPISODES = 10**7
@@ -63,13 +57,9 @@ class Run(NamedTuple):
                 None for where that is quicker.
             render_mode: How environments render, if they are to be seen.
         """
-        batch_env: Any
         config = self.env_config
-        if env_setup.is_native(config) and not render_mode:
-            batch_env = simulation_graph.define_native_steps(config, num_agents)
-        else:
-            envs = _start(config, num_agents, env_processes, render_mode)
-            batch_env = tools.BatchEnv(envs, timeout=config.worker_timeout)
+        kind = env_kinds.of(config)
+        batch_env = kind.start_playing(config, num_agents, env_processes, render_mode)
         # Libraries may swallow the exception that a signal raises, not this.
         interrupts.current().call(batch_env.cancel)
         with contextlib.closing(batch_env):
@@ -103,47 +93,10 @@ def open_run(
     changed = overrides.apply(config, changes)
     _require_played(config, changed)
     storage.require_checkpoint(logdir)
-    if env_setup.is_native(changed):
-        env_setup.require(changed)
+    env_kinds.of(changed).require(changed)
     if env_setup.limit(changed) is None:
         changed = changed.copy(max_length=env_setup.ENDLESS)
     return Run(logdir, config, changed, checkpoint)
-
-
-def _start(
-    config: AttrDict, num_agents: int, env_processes: bool | None, render_mode: str | None
-) -> list[Any]:
-    """Start environments, in processes of their own or in this one."""
-    seed = config.seed, env_setup.VIDEO
-    if vectors.is_vector(config):
-        return [vectors.start(config, num_agents, seed, render_mode=render_mode)]
-    constructor = env_setup.constructor(config, render_mode)
-
-    def start(processes: bool) -> list[Any]:
-        return env_setup.start(
-            constructor,
-            num_agents,
-            # Workers have no TensorFlow, which native environments need.
-            processes and not env_setup.is_native(config),
-            config.num_workers,
-            seed,
-            config.worker_timeout,
-        )
-
-    if env_processes is None and render_mode:
-        # What draws, as MuJoCo by EGL, may crash in a process of TensorFlow's.
-        env_processes = True
-    if env_processes is not None:
-        return start(env_processes)
-    workers = start(True)
-    with contextlib.ExitStack() as stack:
-        for each in workers:
-            stack.callback(each.close)
-        seconds = workers[0].measure()
-        if not batches.is_quicker_here(num_agents, len(workers), seconds):
-            stack.pop_all()
-            return workers
-    return start(False)
 
 
 class Step(NamedTuple):

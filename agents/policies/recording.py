@@ -12,6 +12,9 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.runs import demonstrations, files
 from agents.tools.runs.demonstrations import Demonstrations
 
+# How many episodes are played at the same time, at most.
+MOST_AGENTS = 16
+
 
 def record(
     logdir: str | pathlib.Path,
@@ -51,7 +54,7 @@ def record(
     most = playing.MOST_EPISODES
     errors.require_integer('num_episodes', num_episodes, 1, most)
     run = playing.open_run(logdir, checkpoint, config, changes, env, trust)
-    num_agents = min(num_episodes, playing.MOST_AGENTS)
+    num_agents = min(num_episodes, MOST_AGENTS)
     with run.start(num_agents, env_processes) as (batch_env, policy):
         played = _collect(batch_env, policy, num_episodes, deterministic)
         spaces = batch_env.observation_space, batch_env.action_space

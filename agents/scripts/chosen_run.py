@@ -12,7 +12,7 @@ from agents.terminal import console
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.world import ALONE, World
-from agents.training import env_setup, experiments, plan, run_directory
+from agents.training import env_names, experiments, plan, run_directory
 from agents.training.experiments import Experiment
 
 
@@ -191,7 +191,7 @@ def _tell_differences(
 
 
 def _title(config: AttrDict) -> str:
-    env = env_setup.name_of(config.env)
+    env = env_names.name_of(config.env)
     algorithm = config.algorithm
     if callable(algorithm):
         name = getattr(algorithm, '__name__', 'an algorithm of yours')

@@ -24,6 +24,7 @@ from agents.tools.world import World
 from agents.training import plan, run_directory, storage
 from agents.training.reporter import Reporter
 from agents.training.session import Session
+from agents.training.train import Training
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +63,7 @@ def _train_as_asked(given: argparse.Namespace, ranks: World) -> tuple[int, bool]
             signals.call_last(unused)
             reporter = Reporter(terminal, console.process_start())
             session = Session(config, directory, given.env_processes, reporter=reporter)
-            session.run()
+            Training(session, directory).run()
         except (Exception, KeyboardInterrupt) as error:
             name = directory and chosen_run.as_given(given, directory)
             if not signals.agreed:

@@ -11,7 +11,7 @@ import numpy as np
 from agents.config import kinds, lookup
 from agents.tools import errors
 from agents.tools.world import ALONE, World
-from agents.training import env_setup
+from agents.training import env_names
 
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.tools.runs.loop import Report
@@ -74,7 +74,7 @@ class Calling:
                 elif not _is_verdict(answer):
                     raise _refuse(function, f'returned {answer!r}')
                 elif answer is not None and not answer:
-                    self.stopped_by = env_setup.name_of(function)
+                    self.stopped_by = env_names.name_of(function)
             except (Exception, SystemExit) as error:
                 self.failure = error
                 break
@@ -113,5 +113,5 @@ def _finite(value: Any) -> float:
 
 def _refuse(function: Callable, problem: str) -> errors.ConfigError:
     return errors.ConfigError(
-        f'The callback {env_setup.name_of(function)} {problem}. A callback returns {EXPECTED}.'
+        f'The callback {env_names.name_of(function)} {problem}. A callback returns {EXPECTED}.'
     )

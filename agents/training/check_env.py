@@ -1,7 +1,6 @@
 """Checks an environment before anything is trained in it."""
 
 import dataclasses
-import functools
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +13,11 @@ from agents.config import checks, lookup, overrides
 from agents.terminal import console
 from agents.tools import choices, cpu, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.tools.checking import inspection, inspection_worker
+from agents.tools.checking import inspection_worker
 from agents.tools.checking.inspection_report import Breach, Report
 from agents.tools.checking.ranges import Range
-from agents.training import batches, env_setup, experiments, plan, vectors
+from agents.training import env_kinds, env_names, env_setup, experiments, plan
+from agents.training.env_kinds import single
 from agents.training.experiments import Experiment
 
 # Where lines are broken, if it is no terminal that they are shown on.
@@ -132,13 +132,8 @@ def check_config(
             f'seconds must be positive, got {seconds}. Leave it out for {SECONDS:g}.'
         )
     checks.require_settings(config)
-    _require_single(config)
-    inspect: Callable[..., Report] = inspection.inspect
-    make = env_setup.constructor(config.copy(observ_bounds='ignore'), limited=False)
+    inspect, make = env_kinds.of(config).inspection(config)
     limit = env_setup.limit(config) or env_setup.ENDLESS
-    if env_setup.is_native(config):
-        inspect = _inspect_native
-        make = functools.partial(env_setup.native, config)
     report = inspection_worker.inspect(
         inspect, seconds, progress, make=make, steps=steps, seed=seed, limit=limit
     )
@@ -165,27 +160,10 @@ def _require_room(report: Report, config: AttrDict) -> None:
             report.breaches.append(Breach('spaces', f'{error}', True, 0, 0))
 
 
-def _inspect_native(**arguments: Any) -> Report:
-    """Inspect a native environment, where TensorFlow may be imported."""
-    from agents.environments import native_inspection
-
-    return native_inspection.inspect(**arguments)
-
-
-def _require_single(config: AttrDict) -> None:
-    """Refuse what is not an environment of Gymnasium that is alone."""
-    name = env_setup.name_of(config.env)
-    if vectors.is_vector(config):
-        raise errors.ConfigError(
-            f'The environment {name!r} is a vector of several, and what is '
-            'looked over is one alone. Give that, if there is one.'
-        )
-
-
 def _describe(found: Check) -> Iterator[tuple[str, str | list[str]]]:
     """Topics and what there is to tell of each; lists are lines as they are."""
     report, config = found.report, found.config
-    yield 'env', f'{env_setup.name_of(config.env)}{_describe_steps(found)}'
+    yield 'env', f'{env_names.name_of(config.env)}{_describe_steps(found)}'
     if report.steps:
         yield 'observ', _list_leaves(report, config)
         yield 'actions', _describe_actions(report)
@@ -339,7 +317,7 @@ def _describe_episodes(report: Report, config: AttrDict) -> str:
     limit = report.limit or env_setup.limit(config)
     by = 'max_length' if limit == config.max_length else 'as registered'
     if report.limit and limit != config.max_length:
-        by = f'max_length of {env_setup.name_of(config.env)}'
+        by = f'max_length of {env_names.name_of(config.env)}'
     cut = f'truncated at {limit:,} steps ({by})' if limit else ''
     if not report.lengths:
         later = f'those of a training are {cut}' if limit else NEVER_TRUNCATED
@@ -355,13 +333,13 @@ def _describe_episodes(report: Report, config: AttrDict) -> str:
 
 def _describe_speed(report: Report, config: AttrDict) -> str:
     steps, resets = report.step_seconds, report.reset_seconds
-    if env_setup.is_native(config):
+    if agents := env_kinds.of(config).inspected_agents:
         rate = float(f'{len(steps) / sum(steps):.3g}')
-        return f'{rate:,.0f} steps/s by a compiled program of 16 agents'
+        return f'{rate:,.0f} steps/s by a compiled program of {agents} agents'
     rate = float(f'{len(steps) / (sum(steps) + sum(resets)):.3g}')
     count = config.num_agents
     workers = min(config.num_workers or len(cpu.cores()), count)
-    here = batches.is_quicker_here(count, workers, float(np.median(steps)))
+    here = single.is_quicker_here(count, workers, float(np.median(steps)))
     where = 'the process of the training' if here else f'{workers} workers'
     return (
         f'{_duration(np.mean(steps))} a step, {_duration(np.mean(resets))} a '
@@ -378,14 +356,9 @@ def _describe_repeating(report: Report) -> str:
 
 def _describe_video(report: Report, config: AttrDict) -> str:
     modes = ', '.join(map(str, report.render_modes))
-    if env_setup.is_native(config) and not modes:
-        return 'none; videos need a twin in Gymnasium, or a method render'
-    if not env_setup.is_native(config) and not env_setup.takes_render_mode(config.env):
-        name = env_setup.name_of(config.env)
-        return (
-            f'render modes {modes or "none"}, but {name} takes no argument '
-            'render_mode, which videos need: add render_mode=None'
-        )
+    obstacle = env_kinds.of(config).video_obstacle(config, report.render_modes)
+    if obstacle:
+        return f'render modes {modes or "none"}; {obstacle}'
     if 'rgb_array' in report.render_modes:
         return f'render modes {modes}'
     return f"render modes {modes or 'none'}; videos need 'rgb_array'"

@@ -8,13 +8,12 @@ import contextlib
 import functools
 import importlib.metadata
 import importlib.util
-import inspect
 import os
 import resource
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -29,34 +28,7 @@ from agents.tools.batch import headless, masking, wrappers
 from agents.tools.batch.env_slice import EnvSlice
 from agents.tools.workers import launch
 from agents.tools.workers.external_process import ExternalProcess
-
-# Before the name of an environment that is written in TensorFlow.
-
-# Before the name of an environment of which there is to be a vector, and before
-# the name of one of EnvPool's, see `agents.training.vectors`.
-VECTOR = 'vector:'
-ENVPOOL = 'envpool:'
-
-# What environments of Gymnasium need beside it, by where they are: the package
-# and the name by which pip installs it along with Gymnasium.
-PACKAGES = {
-    'gymnasium.envs.mujoco': ('mujoco', 'mujoco'),
-    'gymnasium.envs.box2d': ('Box2D', 'box2d'),
-    'gymnasium.envs.phys2d': ('jax', 'jax'),
-    'gymnasium.envs.tabular': ('jax', 'jax'),
-}
-
-# Where environments are that others register, by what their names begin with:
-# the module that does it and how it is installed with all that they need.
-REGISTERED_BY = {
-    'ALE/': ('ale_py', "pip install 'agents[atari]'"),
-    'dm_control/': ('shimmy', "pip install 'shimmy[dm-control]'"),
-}
-
-# Said of environments that others register elsewhere.
-OTHERS = (
-    'If a package that you have installed registers it, name its module as well: {module}:{name}.'
-)
+from agents.training import env_arguments, env_names
 
 NO_COUNT = (
     'is a vector of environments, but it cannot be told how many. Give it an '
@@ -91,20 +63,16 @@ def constructor(
     """
     kwargs = dict(config.env_kwargs)
     max_length = limit(config) if limited else None
-    if is_native(config):
-        if limited:
-            max_length = lowest(max_length, native(config).max_length)
-        return functools.partial(_make, _as_gym(config, render_mode), {}, max_length)
     if render_mode:
-        _require_rendering(config.env)
+        env_arguments.require_rendering(config.env)
         kwargs['render_mode'] = render_mode
-    env = config.env if callable(config.env) else find_spec(config.env)
+    env = config.env if callable(config.env) else env_names.find_spec(config.env)
     if callable(env) or not str(env.entry_point).startswith('gymnasium.'):
         headless.prepare_workers()
-    make = functools.partial(_make, env, kwargs, max_length, config.observ_bounds)
+    made = functools.partial(make, env, kwargs, max_length, config.observ_bounds)
     if limited and config.action_masks:
-        return functools.partial(_wrap, make, masking.Masking())
-    return make
+        return functools.partial(_wrap, made, masking.Masking())
+    return made
 
 
 def _wrap(make: Callable[[], gym.Env], wrapper: Callable[[gym.Env], gym.Env]) -> gym.Env:
@@ -117,8 +85,8 @@ def limit(config: AttrDict) -> int | None:
     Native environments and those of EnvPool have limits of their own, too.
     """
     limits = [config.max_length]
-    if isinstance(config.env, str) and not config.env.startswith((NATIVE, ENVPOOL)):
-        spec = find_spec(config.env.removeprefix(VECTOR))
+    if isinstance(config.env, str) and not config.env.startswith((NATIVE, env_names.ENVPOOL)):
+        spec = env_names.find_spec(config.env.removeprefix(env_names.VECTOR))
         limits.append(spec.max_episode_steps)
     return lowest(*limits)
 
@@ -139,30 +107,12 @@ def is_native(config: AttrDict) -> bool:
     return issubclass(config.env, contract.NativeEnv)
 
 
-def require(config: AttrDict) -> None:
-    """Refuse an environment that there is not; makes none."""
-    if not is_native(config):
-        constructor(config)
-        return
-    if config.observ_bounds != 'ignore':
-        raise errors.ConfigError(
-            "The setting 'observ_bounds' is for environments in processes; "
-            'nothing comes between a native one and its policy.'
-        )
-    if config.log_info:
-        raise errors.ConfigError(
-            "The setting 'log_info' is for environments in processes; a native one has no info."
-        )
-    if isinstance(config.env, str):
-        registry.require_known(config.env.removeprefix(NATIVE))
-
-
 def native(config: AttrDict) -> Any:
     """Make the environment of a configuration that is written in TensorFlow."""
-    kind, name, kwargs = config.env, name_of(config.env), config.env_kwargs
+    kind, name, kwargs = config.env, env_names.name_of(config.env), config.env_kwargs
     if isinstance(kind, str):
         kind = registry.find(kind.removeprefix(NATIVE))
-    require_arguments(kind, name, kwargs)
+    env_arguments.require_arguments(kind, name, kwargs)
     try:
         env = kind(**kwargs)
         spaces.require_supported(env.observation_space, env.action_space)
@@ -174,70 +124,6 @@ def native(config: AttrDict) -> Any:
         raise errors.EnvError(
             f'{name} raised an error while it was constructed:\n{trace}'
         ) from None
-
-
-def require_arguments(make: Callable[..., Any], name: str, kwargs: Mapping[str, Any]) -> None:
-    """Refuse `env_kwargs` that a class or function does not take, or lacks.
-
-    Raises:
-        EnvError: Which may leave a worker.
-    """
-    parameters = _keywords(make)
-    if parameters is None:
-        return
-    known = [key for key in parameters if key != 'render_mode']
-    listed = ', '.join(known) or 'none'
-    for key in kwargs:
-        if key == 'render_mode' and key not in parameters:
-            raise _lacks_rendering(name)
-        if key not in parameters:
-            near = errors.nearest(key, known)
-            raise errors.EnvError(
-                f'The env_kwargs of {name} must be among its arguments '
-                f'({listed}), got {key!r}{near}'
-            )
-    missing = [
-        key
-        for key, parameter in parameters.items()
-        if parameter.default is parameter.empty and key not in kwargs
-    ]
-    if missing:
-        raise errors.EnvError(
-            f'The env_kwargs of {name} must have {", ".join(missing)}, got '
-            f'{dict(kwargs)}. Its arguments are {listed}; set them as in '
-            f"--set 'env_kwargs={{{missing[0]}: VALUE}}'."
-        )
-
-
-def _keywords(make: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
-    """The arguments that may be named; None if they cannot be told.
-
-    A class that takes any hands those on that it does not know to the next.
-    """
-    places = [make]
-    if isinstance(make, type):
-        kinds = [kind for kind in make.__mro__[:-1] if '__init__' in vars(kind)]
-        if any('__new__' in vars(kind) for kind in make.__mro__[:-1]):
-            return None
-        if not kinds:
-            return {}
-        places = [functools.partial(vars(k)['__init__'], None) for k in kinds]
-    found: dict[str, inspect.Parameter] = {}
-    for place in places:
-        try:
-            parameters = inspect.signature(place).parameters.values()
-        except (TypeError, ValueError):
-            return None
-        if any(each.kind == each.POSITIONAL_ONLY for each in parameters):
-            return None
-        for each in parameters:
-            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
-                # Only those of the class itself have to be named.
-                default = each.default if place is places[0] else None
-                found.setdefault(each.name, each.replace(default=default))
-        if all(each.kind != each.VAR_KEYWORD for each in parameters):
-            return found
-    return None
 
 
 def start(
@@ -324,12 +210,13 @@ def _workers(count: int, num_workers: int | None) -> int:
     return min(num_workers or len(cpu.cores()), count)
 
 
-def _make(
+def make(
     env: Callable[..., gym.Env] | gym.envs.registration.EnvSpec,
     kwargs: dict,
     max_length: int | None,
     observ_bounds: str = 'ignore',
 ) -> gym.Env:
+    """Make an environment with the wrappers that its settings ask for."""
     if 'render_mode' in kwargs:
         headless.prepare()
     with warnings.catch_warnings():
@@ -351,8 +238,8 @@ def _make_limited(
     """Make an environment that truncates its episodes, unless told not to."""
     if callable(env):
         _quiet_mujoco()
-        require_arguments(env, name_of(env), kwargs)
-        name = name_of(env)
+        env_arguments.require_arguments(env, env_names.name_of(env), kwargs)
+        name = env_names.name_of(env)
         try:
             made = env(**kwargs)
         except gym.error.UnregisteredEnv as error:
@@ -382,7 +269,7 @@ def _make_limited(
     if 'render_mode' in kwargs:
         _require_frames(creator, env.id)
     if creator is not None:
-        require_arguments(creator, env.id, {**env.kwargs, **kwargs})
+        env_arguments.require_arguments(creator, env.id, {**env.kwargs, **kwargs})
     length = max_length or NO_LIMIT
     return gym.make(env, length, disable_env_checker=True, **kwargs)
 
@@ -394,7 +281,7 @@ def _require_frames(creator: Any, name: str) -> None:
         return
     modes = metadata.get('render_modes') or []
     # Some declare nothing and draw nevertheless.
-    may_draw = 'rgb_array' in modes if modes else takes_render_mode(creator)
+    may_draw = 'rgb_array' in modes if modes else env_arguments.takes_render_mode(creator)
     if not may_draw:
         raise errors.EnvError(
             f'The environment {name!r} draws no frames: videos need the render '
@@ -435,18 +322,6 @@ def _with_camera(kwargs: dict) -> dict:
     return {**kwargs, 'camera_name': 'track'}
 
 
-def _as_gym(config: AttrDict, render_mode: str | None) -> Callable[[], gym.Env]:
-    from agents.environments.as_gym_env import AsGymEnv  # Needs TensorFlow.
-
-    if render_mode and not native(config).can_render:
-        raise errors.ConfigError(
-            f'{name_of(config.env)} must have a method render to be filmed. '
-            'Define render(self, state), which returns a frame '
-            '[height, width, 3] of bytes; see docs/environments.md.'
-        )
-    return lambda: AsGymEnv(native(config))
-
-
 def _quiet_mujoco() -> None:
     """Keep MuJoCo from a log file and from telling users of deprecations."""
 
@@ -456,99 +331,3 @@ def _quiet_mujoco() -> None:
 
     if 'mujoco' in sys.modules:
         sys.modules['mujoco'].set_mju_user_warning(warn)
-
-
-def find_spec(name: str) -> gym.envs.registration.EnvSpec:
-    """Look up a name, or `module:name` after importing the module."""
-    module, _, registered = name.rpartition(':')
-    try:
-        if module:
-            with headless.disabled():
-                importlib.import_module(module)
-        spec = gym.spec(registered)
-    except gym.error.Error as error:
-        near = errors.nearest(registered, gym.registry)
-        reason = str(error).rstrip('.?') + ('?' if '?' in str(error) else '.')
-        others = OTHERS.format(module=module or 'MODULE', name=registered)
-        hint = _hint(module, registered) or others
-        raise errors.ConfigError(
-            f'There is no environment {name!r}{near} {reason} {hint}'
-        ) from error
-    except Exception as error:
-        hint = _hint(module, registered)
-        raise errors.ConfigError(
-            f'The environment {name!r} cannot be imported: {error}.{hint and " "}{hint}'
-        ) from error
-    _require_installed(spec)
-    return spec
-
-
-def _hint(asked: str, name: str) -> str:
-    """Say where an environment is from that a known package registers.
-
-    Nothing if it has registered others already, so that it is there.
-
-    Args:
-        asked: The module that was named, or nothing.
-        name: Id of the environment.
-    """
-    for prefix, (module, remedy) in REGISTERED_BY.items():
-        there = any(each.startswith(prefix) for each in gym.registry)
-        if name.startswith(prefix) and not there:
-            if asked == module:
-                return f'It is there after {remedy}.'
-            return f'Ask for it as {f"{module}:{name}"!r}, after {remedy}.'
-    return ''
-
-
-def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
-    """Refuse an environment that lacks a package before workers are started."""
-    point = spec.entry_point or spec.vector_entry_point
-    module = str(point).partition(':')[0]
-    needed = {
-        package: f": pip install 'gymnasium[{extra}]'"
-        for place, (package, extra) in PACKAGES.items()
-        if place in module
-    }
-    if isinstance(point, str):
-        needed[module.partition('.')[0]] = '.'
-    for package, remedy in needed.items():
-        found = sys.modules.get(package) or importlib.util.find_spec(package)
-        if found is None:
-            raise errors.ConfigError(
-                f'The environment {spec.id!r} needs the package {package!r}, '
-                f'which is not installed{remedy}'
-            )
-
-
-def _require_rendering(env: Any) -> None:
-    """Refuse a function of the user's that cannot be asked for frames."""
-    if not takes_render_mode(env):
-        raise _lacks_rendering(name_of(env))
-
-
-def _lacks_rendering(name: str) -> errors.EnvError:
-    return errors.EnvError(
-        f'{name} takes no argument render_mode, by which environments are '
-        'asked for frames, so there is no video. Add render_mode=None to its '
-        'arguments and pass it on to the environment, whose render() returns '
-        'frames if it is "rgb_array".'
-    )
-
-
-def takes_render_mode(env: Any) -> bool:
-    """Whether a function of the user's may be asked for frames, or an Id."""
-    if not callable(env):
-        return True
-    try:
-        parameters = inspect.signature(env).parameters
-    except (TypeError, ValueError):  # It does not tell.
-        return True
-    keywords = inspect.Parameter.VAR_KEYWORD
-    kinds = [parameter.kind for parameter in parameters.values()]
-    return 'render_mode' in parameters or keywords in kinds
-
-
-def name_of(env: Any) -> str:
-    """What to call a function or a class of the user's."""
-    return getattr(env, '__name__', str(env))

@@ -1,6 +1,5 @@
 """What a command is about: a config, or an environment and an algorithm."""
 
-import contextlib
 import dataclasses
 import re
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from agents.parts import encodings
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.batch import headless
-from agents.training import env_setup, vectors
+from agents.training import env_kinds, env_names, vectors
 
 # Environments that have configs of every algorithm that suits their kind.
 MUJOCO = 'HalfCheetah-v5'
@@ -91,7 +90,7 @@ def find(
     if not (look and _may_need_images(found)):
         return found
     changed = overrides.apply(found.config, changes)
-    return suit_observations(found, _observation_space(changed, env_processes))
+    return suit_observations(found, env_kinds.of(changed).observation_space(changed, env_processes))
 
 
 def suit_observations(found: Experiment, space: gym.Space) -> Experiment:
@@ -168,14 +167,14 @@ def _list_alike(env: Any) -> list[str]:
         return []
     if env.startswith('vector:ale_py:'):
         return [ATARI]
-    if env.startswith(env_setup.ENVPOOL):
-        name = env.removeprefix(env_setup.ENVPOOL)
+    if env.startswith(env_names.ENVPOOL):
+        name = env.removeprefix(env_names.ENVPOOL)
         family = vectors.envpool_family(name)
         if family == 'atari':
             return [f'vector:ale_py:ALE/{name}', ATARI]
         return _list_mujoco(name) if family == 'mujoco.gym' else [name]
-    if not env.startswith(env_setup.VECTOR):
-        point = str(env_setup.find_spec(env).entry_point)
+    if not env.startswith(env_names.VECTOR):
+        point = str(env_names.find_spec(env).entry_point)
         if point.startswith(f'{GYMNASIUM}mujoco'):
             return _list_mujoco(env)
     return []
@@ -187,20 +186,4 @@ def _list_mujoco(name: str) -> list[str]:
 
 def _may_need_images(found: Experiment) -> bool:
     """Return whether settings are defaults, as images need others."""
-    return found.origin.startswith(DEFAULTS_OF_PPO) and not env_setup.is_native(found.config)
-
-
-def _observation_space(config: AttrDict, env_processes: bool) -> gym.Space:
-    """Make the environment of a configuration to look at its observations."""
-    member: Any
-    if vectors.is_vector(config):
-        member = vectors.start(config, config.num_agents, (config.seed,))
-    else:
-        if isinstance(config.env, str):
-            point = str(env_setup.find_spec(config.env).entry_point)
-            env_processes = env_processes and not point.startswith(GYMNASIUM)
-        make = env_setup.constructor(config)
-        timeout = config.worker_timeout
-        (member,) = env_setup.start(make, 1, env_processes, timeout=timeout)
-    with contextlib.closing(member):
-        return member.observation_space
+    return found.origin.startswith(DEFAULTS_OF_PPO) and env_kinds.of(found.config).may_have_images

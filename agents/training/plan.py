@@ -10,7 +10,7 @@ from agents.config import checks
 from agents.parts import encodings
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
-from agents.training import env_setup, vectors
+from agents.training import env_kinds
 
 # Steps of a call at most, so that it does not take long to be interrupted.
 CALL_STEPS = 32_768
@@ -55,23 +55,20 @@ class Plan:
 def require_valid(config: AttrDict, ranks: int = 1) -> None:
     """Refuse settings that no training can be started with."""
     checks.require_settings(config, ranks)
-    if vectors.is_vector(config):
-        vectors.require(config)
-    else:
-        env_setup.require(config)
+    env_kinds.of(config).require(config)
 
 
-def make(config: AttrDict, native: bool = False) -> Plan:
+def make(config: AttrDict, in_graph: bool = False) -> Plan:
     """Compute the numbers of a configuration.
 
     Args:
         config: Settings.
-        native: Whether the environments are native, so that a program
-            can comprise several updates.
+        in_graph: Whether environments step in the graph, so that a program can
+            comprise several updates.
     """
     rollout = config.num_agents * config.update_every
     at_once = None
-    if native and rollout <= ONE_PROGRAM_STEPS:
+    if in_graph and rollout <= ONE_PROGRAM_STEPS:
         at_once = CALL_STEPS // rollout
     return Plan(
         rollout=rollout,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from agents.terminal import console, interrupts
 from agents.terminal.console import View
-from agents.training import plan
 
-if TYPE_CHECKING:  # It imports TensorFlow.
+if TYPE_CHECKING:  # These import TensorFlow, or this module.
     from agents.tools.runs.loop import Report, Tally
+    from agents.training.plan import Plan
 
 # Words for what the loop does: for the user who waits for its end after a
 # signal, and for who looks on.
@@ -36,7 +36,7 @@ class Reporter:
         self._is_live = terminal.is_live
         self.signals = interrupts.current()
         self.began = time.perf_counter() if began is None else began
-        self.plan: plan.Plan | None = None  # Known once the session begins.
+        self.plan: Plan | None = None  # Known once the session begins.
         self.best = math.nan  # The highest score of an evaluation.
         self._begun: set[str] = set()
         self._compiled = False

@@ -1,14 +1,13 @@
 """A training, from its settings to the last checkpoint.
 
-A session goes through five stages, each a method: `open` takes the directory
-and starts the environments, `build` makes the graph, `restore` sets it to the
-last checkpoint, `_train` runs the loop, and `_close` saves what was learnt.
+A session goes through stages, each a method: `open` takes the directory and
+starts the environments, `build` makes the graph, `restore` sets it to the last
+checkpoint, `train` runs the loop, and `save` keeps what was learnt.
 """
 
 import contextlib
 import functools
 import pathlib
-import warnings
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +20,9 @@ from agents.tools.runs import checkpoints
 from agents.tools.workers.restarts import Restarts
 from agents.training import (
     agreement,
-    batches,
     beginning,
     calling,
-    env_setup,
+    env_kinds,
     info_means,
     phases,
     plan,
@@ -39,49 +37,12 @@ if TYPE_CHECKING:  # These import TensorFlow.
     from agents.training.callbacks import Callback
 
 
-def train(
-    config: AttrDict,
-    logdir: str | pathlib.Path | None = None,
-    env_processes: bool | None = None,
-    callbacks: 'Sequence[Callback | str]' = (),
-    begin_from: str | pathlib.Path | None = None,
-) -> 'Session':
-    """Train and evaluate in turn.
-
-        agents.train(config, 'runs/pendulum').run()
-
-    trains to the end. To see how it goes, iterate over it instead:
-
-        for score in agents.train(config, 'runs/pendulum'):
-            print(score.report.phase, score.report.step, score)
-
-    Args:
-        config: Settings, from a function of `agents.scripts.configs`.
-        logdir: Directory of this run, for checkpoints and results; a run that
-            it holds is resumed. By default nothing is written.
-        env_processes: Whether environments have processes of their own; by
-            default where that is quicker.
-        callbacks: Functions that are called with every report, after those of
-            the setting of this name, see `agents.callbacks`.
-        begin_from: Directory of another run, with whose weights and statistics
-            a new one begins, as by the setting of this name. It may end with
-            `@` and a training step or `best`; by default it is the last.
-
-    Returns:
-        Iterator of mean scores of the episodes since the last report, of
-        training and of evaluation in turn. Each is a float that has a
-        `report`. The training takes place while it is iterated over or run.
-    """
-    if begin_from is not None:
-        config = config.copy(begin_from=str(begin_from))
-    return Session(config, logdir, env_processes, callbacks)
-
-
-class Session(Iterator['Score']):
-    """Trains while it is iterated over, or run.
+class Session:
+    """A training and all that it needs.
 
     Attributes:
         config: Settings of all ranks together.
+        kind: Kind of environments.
         ranks: Processes that learn together.
         reporter: Prints the progress.
         plan: Numbers of steps.
@@ -95,9 +56,6 @@ class Session(Iterator['Score']):
         reporter: Prints the progress, by default nothing.
     """
 
-    _begun = True  # Until there is something that can be begun.
-    _over = False
-
     def __init__(
         self,
         config: AttrDict,
@@ -109,11 +67,11 @@ class Session(Iterator['Score']):
         self.ranks = world.connect()
         self.config = use_whole_numbers(config)
         plan.require_valid(self.config, self.ranks.size)
-        self.plan = plan.make(self.config, env_setup.is_native(self.config))
+        self.kind = env_kinds.of(self.config)
+        self.plan = plan.make(self.config, self.kind.in_graph)
         self.reporter = reporter or Reporter()
         self.reporter.plan = self.plan
         self._env_processes = env_processes
-        self._name = logdir
         # Environments may change the working directory.
         self._logdir = pathlib.Path(logdir).absolute() if logdir else None
         self._calling = calling.Calling(
@@ -124,57 +82,12 @@ class Session(Iterator['Score']):
         )
         self._resources = contextlib.ExitStack()
         self._saver: Any = None
-        self._scores = self._go_through_stages()
-        self._last: Score | None = None
-        self._begun = False
 
-    def run(self) -> 'Score | None':
-        """Train to the end.
+    def scores(self) -> Generator['Score', None, None]:
+        """Go through all stages; yields the score of every report.
 
-        Returns:
-            The score of the last evaluation, a float that has a `report`; None
-            if there was nothing left to do.
+        To close the generator is to save what has been learnt.
         """
-        last = None
-        with contextlib.closing(self):
-            for score in self:
-                if score.report.phase == 'eval':
-                    last = score
-        return last
-
-    def __next__(self) -> 'Score':
-        self._begun = True
-        try:
-            self._last = next(self._scores)
-        except BaseException:
-            self._over = True
-            raise
-        return self._last
-
-    def close(self) -> None:
-        """Save what has been learnt, and end the training."""
-        self._begun = self._over = True
-        self._scores.close()
-
-    def __repr__(self) -> str:
-        where = f'in {str(self._name)!r}' if self._name else 'without a logdir'
-        if not self._begun:
-            state = 'not begun: call its run(), or iterate over its scores'
-        else:
-            step = self._last.report.step if self._last is not None else 0
-            state = f'{"ended" if self._over else "begun"}, step {step:,}'
-        return f'<Training {where}, {state}>'
-
-    def __del__(self) -> None:
-        if not self._begun:
-            warnings.warn(
-                'Nothing was trained, as nobody asked for it; write '
-                '`agents.train(...).run()`, or `for score in '
-                'agents.train(...)` to see the scores.',
-                stacklevel=2,
-            )
-
-    def _go_through_stages(self) -> Generator['Score', None, None]:
         with self._resources:
             self.open()
             self.build()
@@ -189,7 +102,7 @@ class Session(Iterator['Score']):
             if not (step and self._envs[0].keeps_state):
                 self.graph.restart()
             self.reporter.begin(step)
-            yield from self._train()
+            yield from self.train()
 
     def open(self) -> None:
         """Take the directory of the run, and start the environments."""
@@ -205,7 +118,7 @@ class Session(Iterator['Score']):
         self.config, self._source = beginning.choose(
             config, self._logdir, self._resumes, ranks, say
         )
-        self._envs = batches.start(
+        self._envs = self.kind.start_training(
             sizes.share(config, ranks.size),
             self._env_processes,
             step,
@@ -271,7 +184,7 @@ class Session(Iterator['Score']):
         if self.config.begin_from is not None and not self._resumes:
             beginning.take(source, self.graph, self.config, self.ranks, say)
 
-    def _train(self) -> Iterator['Score']:
+    def train(self) -> Iterator['Score']:
         """Run the loop; however that ends, what has been learnt is saved."""
         failure: BaseException | None = None
         alone = self.ranks.size == 1
@@ -293,9 +206,9 @@ class Session(Iterator['Score']):
                 failure = error
             raise
         finally:
-            self._save_at_end(failure)
+            self.save(failure)
 
-    def _save_at_end(self, failure: BaseException | None) -> None:
+    def save(self, failure: BaseException | None) -> None:
         """Save what has been learnt, unless a failure leaves it half done.
 
         After a failure, other ranks and native environments may have gone on,

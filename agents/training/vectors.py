@@ -22,7 +22,7 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.batch import headless, masking, wrappers
 from agents.tools.batch.in_worker import InWorker
 from agents.tools.vector.vector_slice import VectorSlice
-from agents.training import env_setup
+from agents.training import env_names, env_setup
 
 # What registered vectors are made with unless the user says otherwise, if they
 # take it: no step is spent on resets, and scores are of whole rewards.
@@ -40,11 +40,9 @@ def is_vector(config: AttrDict) -> bool:
     env = config.env
     if callable(env):
         return _takes_count(env, config.env_kwargs)
-    if env.startswith((env_setup.VECTOR, env_setup.ENVPOOL)):
+    if env.startswith((env_names.VECTOR, env_names.ENVPOOL)):
         return True
-    if env_setup.is_native(config):
-        return False
-    return env_setup.find_spec(env).entry_point is None
+    return env_names.find_spec(env).entry_point is None
 
 
 def require(config: AttrDict) -> None:
@@ -118,11 +116,11 @@ def _find_maker(
         if render_mode and _takes(env, 'render_mode'):
             kwargs['render_mode'] = render_mode
         return functools.partial(_call, env, kwargs)
-    if env.startswith(env_setup.ENVPOOL):
-        name = env.removeprefix(env_setup.ENVPOOL)
+    if env.startswith(env_names.ENVPOOL):
+        name = env.removeprefix(env_names.ENVPOOL)
         _require_in_envpool(name)
         return functools.partial(_make_envpool, name, config.max_length, kwargs)
-    spec = env_setup.find_spec(env.removeprefix(env_setup.VECTOR))
+    spec = env_names.find_spec(env.removeprefix(env_names.VECTOR))
     return functools.partial(
         _make_registered, spec, kwargs, config.max_length, render_mode, config.action_masks
     )
@@ -132,7 +130,7 @@ def _call(function: Callable, kwargs: dict, count: int, seed: int) -> gym.vector
     """Call a function of the user's, or make a vector of their class."""
     del seed  # It gets one with the first reset.
     made = function(num_envs=count, **kwargs)
-    name = env_setup.name_of(function)
+    name = env_names.name_of(function)
     if not isinstance(made, gym.vector.VectorEnv):
         raise errors.EnvError(
             f'{name} takes num_envs, so that it has to make a '

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import agents
-from agents.policies import evaluation, playing
+from agents.policies import evaluation
 from agents.scripts import evaluate, export, record
+from agents.training.env_kinds.kind import EnvKind
 
 
 class Halves(gym.Env):
@@ -67,7 +68,7 @@ def test_every_environment_plays_as_many_episodes(tiny, tmp_path, eagerly, monke
     """With a memory, masks and images within a Dict."""
     config = tiny(env=Halves, network='recurrent', steps=10, eval_every=10)
     run = train(config, tmp_path)
-    monkeypatch.setattr(playing, 'MOST_AGENTS', 4)
+    monkeypatch.setattr(EnvKind, 'most_agents', 4)
     found = agents.evaluate(run, 10, config=config, env_processes=False)
     # By who plays first, there are three of two environments.
     first = 5 if found.lengths[0] == 5 else 1

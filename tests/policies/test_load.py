@@ -16,7 +16,7 @@ from agents.parts import policy
 from agents.policies.load import LoadedPolicy
 from agents.tools import errors
 from agents.training import env_setup, networks, plan, storage
-from agents.training.session import train
+from agents.training.train import train
 
 OBSERVS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 

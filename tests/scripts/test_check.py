@@ -149,7 +149,7 @@ def test_function_of_a_file_with_its_arguments(run, file):
     assert 'always 0; random actions meet no reward' in said['rewards']
     assert 'door Discrete 3 0 0 0 0 never changes' in said['observ']
     assert 'place Box 2 float32 -1 to 1' in said['observ']
-    assert 'but Maze takes no argument render_mode' in said['video']
+    assert 'none; Maze takes no argument render_mode' in said['video']
     command = f"agents train --env={file}:Maze --set 'env_kwargs={{size: 8}}'"
     assert said['train'] == command
 

@@ -8,15 +8,16 @@ from agents.config.lookup import list_configs
 from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
-from agents.training import env_setup, plan, vectors
+from agents.training import env_kinds, env_names, env_setup, plan
+from agents.training.env_kinds.vector import Vector
 
 CONFIGS = {name: getattr(configs, name)() for name in list_configs()}
 
 
 def spec_of(config):
-    if vectors.is_vector(config):
+    if isinstance(env_kinds.of(config), Vector):
         pytest.importorskip('ale_py')
-    return env_setup.find_spec(config.env.removeprefix(env_setup.VECTOR))
+    return env_names.find_spec(config.env.removeprefix(env_names.VECTOR))
 
 
 def test_config_is_locked_settings_of_a_known_algorithm(subtests):

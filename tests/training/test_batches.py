@@ -13,7 +13,9 @@ from agents.tools.batch.env_slice import EnvSlice
 from agents.tools.graph import foreign
 from agents.tools.workers.external_process import ExternalProcess
 from agents.tools.workers.restarts import Restarts
-from agents.training import batches
+from agents.tools.world import ALONE
+from agents.training import env_kinds
+from agents.training.env_kinds import single
 from agents.training.reporter import Reporter
 
 MICRO = 1e-6
@@ -33,7 +35,7 @@ MICRO = 1e-6
     ],
 )
 def test_where_it_is_quicker(count, workers, seconds, here):
-    assert batches.is_quicker_here(count, workers, seconds) == here
+    assert single.is_quicker_here(count, workers, seconds) == here
 
 
 def paced(seconds):
@@ -62,7 +64,9 @@ def start(tiny):
         stream = io.StringIO()
         says = console.Console(stream)
         made = Reporter(says)
-        found = batches.start(config, env_processes, 0, made, Restarts())
+        found = env_kinds.of(config).start_training(
+            config, env_processes, 0, made, Restarts(), ALONE
+        )
         started.extend(found)
         return found, stream.getvalue()
 

@@ -12,7 +12,8 @@ from agents.scripts import configs
 from agents.scripts import train as train_command
 from agents.tools import errors
 from agents.training import beginning
-from agents.training.session import Session, train
+from agents.training.session import Session
+from agents.training.train import train
 from tests.training.test_session import listener
 
 NORMALIZER = 'policy/normalizer/observ'
@@ -61,7 +62,7 @@ def begin(eagerly, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(beginning, 'take', remember)
             with pytest.raises(Begun):
-                Session(config, logdir, env_processes=False, reporter=reporter).run()
+                list(Session(config, logdir, env_processes=False, reporter=reporter).scores())
         return seen, told
 
     return function

@@ -16,7 +16,7 @@ from agents.tools.runs.loop import Report
 from agents.tools.world import World
 from agents.training import calling, storage
 from agents.training.callbacks import stop_at, stop_without_improvement
-from agents.training.session import train
+from agents.training.train import train
 from tests.training.test_session import listener
 
 pytestmark = pytest.mark.usefixtures('eagerly')

@@ -19,7 +19,8 @@ from agents.config.settings import SETTINGS
 from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.workers import launch
-from agents.training import env_setup, simulation_graph, vectors
+from agents.training import env_arguments, env_kinds, env_setup, plan, simulation_graph, vectors
+from agents.training.env_kinds import native
 
 
 def config(**settings):
@@ -196,7 +197,7 @@ def test_unregistered_name_suggests(name, messages, tmp_path, monkeypatch):
     (tmp_path / 'breaks_on_import.py').write_text('raise OSError("No luck")')
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(errors.ConfigError) as info:
-        env_setup.require(config(env=name))
+        plan.require_valid(config(env=name))
     assert all(message in str(info.value) for message in messages)
     assert '\n' not in str(info.value)
 
@@ -265,7 +266,7 @@ def test_what_a_known_package_has_registered_is_not_asked_for(
         ))  # fmt: skip
         assert batch.reset().shape == (1, 4)
         with pytest.raises(errors.ConfigError) as info:
-            env_setup.require(config(env='shimmy:dm_control/pale-v0'))
+            plan.require_valid(config(env='shimmy:dm_control/pale-v0'))
         message = str(info.value)
         assert 'did you mean' in message and 'Ask for it' not in message
     finally:
@@ -408,7 +409,7 @@ def test_limit_of_a_native_environment(max_length, limit):
     found = config(env='native:Pendulum-v1', max_length=max_length)
     for batch_env in simulation_graph.define_native_batch_envs(found):
         assert batch_env._max_length == limit
-    made = env_setup.constructor(found)()
+    made = native.constructor(found)()
     assert made.get_wrapper_attr('_max_episode_steps') == limit
 
 
@@ -452,7 +453,7 @@ def test_constructor_takes_along_what_it_needs_alone(counter):
 
 def test_bounds_are_for_environments_in_processes():
     with pytest.raises(errors.ConfigError, match='in processes; nothing'):
-        env_setup.require(config(env='native:CartPole-v1', observ_bounds='clip'))
+        plan.require_valid(config(env='native:CartPole-v1', observ_bounds='clip'))
 
 
 def test_function_that_cannot_be_asked_for_frames_is_refused(counter):
@@ -576,14 +577,12 @@ def test_atari_says_nothing(run_python):
 def test_arguments_that_an_environment_does_not_take(env, kwargs, message, counter):
     settings = config(env=counter if env == 'Counter' else env, env_kwargs=kwargs)
     with pytest.raises(errors.UserError, match=message) as raised:
-        if env_setup.is_native(settings):
-            env_setup.native(settings)
-        env_setup.start(env_setup.constructor(settings), 1, False)
+        env_kinds.of(settings).start_playing(settings, 1, env_processes=False)
     assert '\n' not in str(raised.value)
 
 
 def test_arguments_that_a_class_hands_on_are_looked_up():
     make = gym.make('Ant-v5').unwrapped.__class__
-    env_setup.require_arguments(make, 'Ant-v5', {'width': 100})
+    env_arguments.require_arguments(make, 'Ant-v5', {'width': 100})
     with pytest.raises(errors.EnvError, match="got 'widht'; .*'width'"):
-        env_setup.require_arguments(make, 'Ant-v5', {'widht': 100})
+        env_arguments.require_arguments(make, 'Ant-v5', {'widht': 100})

@@ -13,8 +13,9 @@ from agents.terminal import console
 from agents.tools import errors
 from agents.tools.batch.infos import Means
 from agents.tools.world import ALONE, World
-from agents.training import env_setup, info_means
-from agents.training.session import train
+from agents.training import info_means, plan
+from agents.training.reporter import Reporter
+from agents.training.session import Session
 
 
 class Walk(gym.Env):
@@ -56,7 +57,8 @@ def run(tiny, tmp_path, eagerly):
         )
         stream = io.StringIO()
         terminal = console.Console(stream)
-        scores = [*train(config, tmp_path, False, terminal)]
+        reporter = Reporter(terminal)
+        scores = [*Session(config, tmp_path, False, reporter=reporter).scores()]
         with open(tmp_path / 'progress.csv', newline='') as file:
             rows = list(csv.DictReader(file))
         told = [x for x in stream.getvalue().splitlines() if 'log_info' in x]
@@ -132,4 +134,4 @@ def test_means_are_those_of_all_ranks(ranks, expected):
 
 def test_native_environments_have_none(tiny):
     with pytest.raises(errors.ConfigError, match='a native one has no info'):
-        env_setup.require(tiny(env='native:CartPole-v1', log_info=['x']))
+        plan.require_valid(tiny(env='native:CartPole-v1', log_info=['x']))

@@ -14,7 +14,7 @@ from agents.scripts import configs
 from agents.tools.graph import simulation
 from agents.tools.runs import checkpoints, tensors
 from agents.training import simulation_graph, storage
-from agents.training.session import train
+from agents.training.train import train
 
 STEPS = 256
 

@@ -27,7 +27,8 @@ from agents.tools.runs import progress, saver
 from agents.tools.workers import launch
 from agents.training import env_setup, networks, run_directory, storage
 from agents.training.reporter import Reporter
-from agents.training.session import Session, train
+from agents.training.session import Session
+from agents.training.train import train
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
@@ -219,7 +220,7 @@ def test_resume_restores_everything(tiny, tmp_path, checkpoint, monkeypatch):
             at_resume.update({n: v.numpy() for n, v in seen.items()})
 
     reporter.say = say
-    rest = list(Session(tiny(), tmp_path, env_processes=False, reporter=reporter))
+    rest = list(Session(tiny(), tmp_path, env_processes=False, reporter=reporter).scores())
     assert 'train resumed at step 20; tracing and compiling' in told
     assert before['step'] == 2 * 20 and before['algo/collector/rollouts'] == 2
     assert before['policy/normalizer/observ/count'] == 20
@@ -294,7 +295,7 @@ def test_complete_run_that_was_renamed_is_signed_anew(tiny, tmp_path):
 def test_resumed_run_goes_on_at_its_step_with_other_phases(tiny, run, changes):
     reporter, told = listener()
     config = tiny(steps=80, **changes)
-    reports = [s.report for s in Session(config, run, False, reporter=reporter)]
+    reports = [s.report for s in Session(config, run, False, reporter=reporter).scores()]
     assert 'train resumed at step 40; tracing and compiling' in told
     assert [(report.phase, report.step) for report in reports] == [
         (phase, step)
@@ -326,7 +327,7 @@ def test_resumes_with_another_number_of_agents(tiny, tmp_path, checkpoint, monke
     monkeypatch.setattr(saver.Saver, 'restore', remember)
     reporter, told = listener()
     config = config.copy(num_agents=4, eval_episodes=3, steps=80)
-    scores = list(Session(config, tmp_path, env_processes=False, reporter=reporter))
+    scores = list(Session(config, tmp_path, env_processes=False, reporter=reporter).scores())
     reports = [score.report for score in scores if score.report.phase == 'eval']
     assert [report.step for report in reports] == [60, 80]
     assert [report.episodes for report in reports] == [3, 3]
@@ -356,7 +357,7 @@ def test_counts_on_from_within_a_rollout_of_another_size(tiny, run, checkpoint):
     (run / 'config.yaml').write_text(changed)
     reporter, told = listener()
     config = tiny(num_agents=3, steps=90, eval_every=30)
-    scores = list(Session(config, run, env_processes=False, reporter=reporter))
+    scores = list(Session(config, run, env_processes=False, reporter=reporter).scores())
     assert 'train resumed at step 40; tracing and compiling' in told
     assert [(s.report.phase, s.report.step) for s in scores] == [
         ('train', 70), ('eval', 70), ('train', 100), ('eval', 100)
@@ -473,7 +474,7 @@ def test_what_was_learnt_before_an_error_is_saved(
 def test_killed_workers_are_started_anew(nothing_left, tiny, tmp_path):
     reporter, told = listener()
     config = tiny(worker_restarts=3)
-    scores = Session(config, tmp_path, reporter=reporter)
+    scores = Session(config, tmp_path, reporter=reporter).scores()
     counts = [next(scores).report.metrics['restarts']]
     workers = sorted(psutil.Process().children(), key=lambda w: w.pid)
     # Those of the training were started first; it goes on after an evaluation.
@@ -511,7 +512,7 @@ def test_failing_to_save_does_not_hide_what_went_wrong_first(tiny, tmp_path, fra
     monkeypatch.setattr(saver.Saver, 'is_better', lambda *_: False)
     reporter, told = listener()
     config = tiny(env=fragile, env_kwargs={'last': 14}, checkpoint_every=9)
-    scores = Session(config, tmp_path, env_processes=False, reporter=reporter)
+    scores = Session(config, tmp_path, env_processes=False, reporter=reporter).scores()
     next(scores)
     (tmp_path / 'checkpoints').write_text('In the way.')
     with pytest.raises(errors.EnvError, match='It broke'):
@@ -640,7 +641,7 @@ def test_too_few_descriptors_are_told_before_any_worker_starts(nothing_left, tin
 
 def test_status_is_told(tiny, tmp_path):
     reporter, told = listener()
-    for _ in Session(tiny(), tmp_path, env_processes=True, reporter=reporter):
+    for _ in Session(tiny(), tmp_path, env_processes=True, reporter=reporter).scores():
         pass
     assert told[0] == (
         'plan 2 agents × 5 steps → update of 10 rows; 4 updates = 40 steps; '
@@ -669,7 +670,7 @@ def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(tiny, mon
         env_kwargs={'min_duration': 10**6, 'max_duration': 10**6},
         max_length=None,
     )
-    scores = list(Session(config, env_processes=False, reporter=reporter))
+    scores = list(Session(config, env_processes=False, reporter=reporter).scores())
     lines = [line for line in told if line.startswith('max_length')]
     assert lines == [
         'max_length an episode has lasted 15 steps and was stopped by '
@@ -682,6 +683,6 @@ def test_episodes_without_limit_are_told_once_and_evaluation_ends_them(tiny, mon
 
 def test_complete_run_is_told_how_to_go_on(tiny, run):
     reporter, told = listener()
-    assert not list(Session(tiny(), run, False, reporter=reporter))
+    assert not list(Session(tiny(), run, False, reporter=reporter).scores())
     assert told[-2] == ('train complete at step 40; --steps=<more> goes on from there')
     assert told[-1].startswith('best score ')

@@ -19,7 +19,9 @@ from agents.tools.vector import checked_vector
 from agents.tools.vector.mock_vector import MockVector
 from agents.tools.vector.vector_slice import VectorSlice
 from agents.tools.workers.restarts import Restarts
-from agents.training import batches, plan, vectors
+from agents.tools.world import ALONE
+from agents.training import env_kinds, plan, vectors
+from agents.training.env_kinds.vector import Vector
 from agents.training.reporter import Reporter
 
 PONG = 'vector:ale_py:ALE/Pong-v5'
@@ -93,7 +95,7 @@ class Plain(MockVector):
     ],
 )
 def test_what_a_vector_is(env, kwargs, expected):
-    assert vectors.is_vector(config(env=env, env_kwargs=kwargs)) == expected
+    assert isinstance(env_kinds.of(config(env=env, env_kwargs=kwargs)), Vector) == expected
 
 
 def test_id_that_has_a_vector_only(registered, start):
@@ -213,7 +215,9 @@ def start_batches(tiny):
 
     def run(env_processes=None, **settings):
         given = tiny(**{'env': make_mocks, **settings})
-        return batches.start(given, env_processes, 0, Reporter(), Restarts())
+        return env_kinds.of(given).start_training(
+            given, env_processes, 0, Reporter(), Restarts(), ALONE
+        )
 
     return run
 

@@ -1,0 +1,96 @@
+"""Interface of a kind of environments."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from agents.tools.attr_dict import AttrDict
+from agents.tools.checking.inspection_report import Report
+from agents.tools.workers.restarts import Restarts
+from agents.tools.world import World
+from agents.training.reporter import Reporter
+
+if TYPE_CHECKING:  # It imports TensorFlow.
+    from agents.tools.graph.graph_env import GraphEnv
+
+
+class EnvKind(abc.ABC):
+    """How environments of a kind are made, for training and for other uses.
+
+    Attributes:
+        in_graph: Whether steps are operations of TensorFlow, so that a program
+            can comprise several updates.
+        may_have_images: Whether settings may have to be chosen for images.
+        most_agents: Number of episodes that are played at the same time, at
+            most.
+        inspected_agents: Number of agents whose steps a check measures
+            together, or None if it measures those of one.
+    """
+
+    in_graph = False
+    may_have_images = True
+    most_agents = 16
+    inspected_agents: int | None = None
+
+    @abc.abstractmethod
+    def matches(self, config: AttrDict) -> bool:
+        """Return whether a configuration asks for this kind."""
+
+    @abc.abstractmethod
+    def require(self, config: AttrDict) -> None:
+        """Refuse settings that cannot work; makes no environment."""
+
+    @abc.abstractmethod
+    def start_training(
+        self,
+        config: AttrDict,
+        env_processes: bool | None,
+        session: int,
+        reporter: Reporter,
+        restarts: Restarts,
+        ranks: World,
+    ) -> 'list[GraphEnv]':
+        """Start the environments for training and those for evaluation.
+
+        Args:
+            config: Settings of this rank.
+            env_processes: Whether to use worker processes, None for whichever
+                is quicker.
+            session: The step at which this session begins. A resumed run goes
+                through other episodes than it did at its start.
+            reporter: Prints what is going on.
+            restarts: How many workers may be started anew.
+            ranks: Those that have environments of their own.
+        """
+
+    @abc.abstractmethod
+    def start_playing(
+        self,
+        config: AttrDict,
+        num_agents: int,
+        env_processes: bool | None = None,
+        render_mode: str | None = None,
+    ) -> Any:
+        """Start environments that are stepped from Python, as a `BatchEnv`.
+
+        Args:
+            config: Settings.
+            num_agents: Number of environments.
+            env_processes: Whether to use worker processes, None for whichever
+                is quicker.
+            render_mode: How environments render, if they are to be seen.
+        """
+
+    @abc.abstractmethod
+    def observation_space(self, config: AttrDict, env_processes: bool) -> gym.Space:
+        """Make an environment to look at its observations."""
+
+    def inspection(self, config: AttrDict) -> tuple[Callable[..., Report], Callable[[], Any]]:
+        """Return what inspects an environment, and what makes it."""
+        raise NotImplementedError
+
+    def video_obstacle(self, config: AttrDict, render_modes: Sequence[str]) -> str | None:
+        """Return why there can be no video, if that can be told."""
+        return None

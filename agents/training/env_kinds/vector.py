@@ -1,0 +1,81 @@
+"""Environments that come as a batch, and step in this process."""
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from agents import tools
+from agents.tools import errors
+from agents.tools.attr_dict import AttrDict
+from agents.tools.checking.inspection_report import Report
+from agents.tools.workers.restarts import Restarts
+from agents.tools.world import World
+from agents.training import batches, env_names, env_setup, vectors
+from agents.training.env_kinds.kind import EnvKind
+from agents.training.reporter import Reporter
+
+if TYPE_CHECKING:  # It imports TensorFlow.
+    from agents.tools.graph.graph_env import GraphEnv
+
+
+class Vector(EnvKind):
+    """Vectors of Gymnasium, of EnvPool and of a user, see `vectors`."""
+
+    def matches(self, config: AttrDict) -> bool:
+        return vectors.is_vector(config)
+
+    def require(self, config: AttrDict) -> None:
+        vectors.require(config)
+
+    def start_training(
+        self,
+        config: AttrDict,
+        env_processes: bool | None,
+        session: int,
+        reporter: Reporter,
+        restarts: Restarts,
+        ranks: World,
+    ) -> 'list[GraphEnv]':
+        if env_processes:
+            raise errors.ConfigError(
+                'The environments come as a vector, which steps in this process: '
+                'there are no --env_processes to be had.'
+            )
+        with contextlib.ExitStack() as stack:
+            members = []
+            for purpose, count in batches.counts(config):
+                seed = config.seed, purpose, session
+                first = ranks.rank * count
+                found = vectors.start(config, count, seed, first, log_info=config.log_info)
+                members.append([found])
+                stack.callback(found.close)
+            reporter.say('vector', vectors.describe(members[0][0]))
+            batches.import_tensorflow(reporter)
+            made = batches.combine(members, config, restarts, reporter, ranks)
+            stack.pop_all()
+        return made
+
+    def start_playing(
+        self,
+        config: AttrDict,
+        num_agents: int,
+        env_processes: bool | None = None,
+        render_mode: str | None = None,
+    ) -> Any:
+        seed = config.seed, env_setup.VIDEO
+        made = vectors.start(config, num_agents, seed, render_mode=render_mode)
+        return tools.BatchEnv([made], timeout=config.worker_timeout)
+
+    def observation_space(self, config: AttrDict, env_processes: bool) -> gym.Space:
+        made = vectors.start(config, config.num_agents, (config.seed,))
+        with contextlib.closing(made):
+            return made.observation_space
+
+    def inspection(self, config: AttrDict) -> tuple[Callable[..., Report], Callable[[], Any]]:
+        raise errors.ConfigError(
+            f'The environment {env_names.name_of(config.env)!r} is a vector of '
+            'several, and what is looked over is one alone. Give that, if there '
+            'is one.'
+        )
