@@ -5,17 +5,15 @@ import itertools
 import math
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from agents.analysis import drawing, estimates, run_groups
+from agents.analysis import drawing, run_groups, tables
 from agents.analysis.run_groups import Group
-from agents.config import plain_yaml
 from agents.terminal import console
 from agents.tools import errors
 from agents.tools.runs import curves, progress
-from agents.tools.runs.curves import Curve
 
 PHASES = {'eval': 'evaluation', 'train': 'training'}
 BOTH = 'both'
@@ -23,42 +21,9 @@ DOTTED = 2
 AXES = 'steps', 'seconds'
 STATISTICS = {'mean': 'mean', 'iqm': 'interquartile mean', 'median': 'median'}
 
-# Columns of the table, and those that are left out first if it is too wide.
-HEAD = 'group', 'runs', curves.SCORE, '95% interval', 'best', 'steps', 'time'
-SCORE = HEAD.index(curves.SCORE)
-LEAST = 'time', 'best', 'steps'
-SHORTEST_NAME = 12
 
 # Runs of a label that are named, and values that need more than three decimals.
 MOST_NAMES = 4
-SMALL = 0.1
-
-
-class Summary(NamedTuple):
-    """Final values of a group of runs.
-
-    Attributes:
-        group: Label of the group.
-        runs: Number of runs.
-        score: Score, or value of another column, at the last step that all
-            runs have.
-        low: Low end of its 95% interval over runs, NaN for one run.
-        high: High end of it.
-        best: Highest score of the curve, NaN for another column.
-        steps: Training steps at its end.
-        seconds: Time that these took, the mean over runs.
-        env: Name of their environment.
-    """
-
-    group: str
-    runs: int
-    score: float
-    low: float
-    high: float
-    best: float
-    steps: int
-    seconds: float
-    env: str = ''
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -74,7 +39,7 @@ class Plot:
     """
 
     figure: Any
-    summaries: list[Summary]
+    summaries: list[tables.Summary]
     notes: list[str]
     file: pathlib.Path | None = None
     y: str = curves.SCORE
@@ -87,20 +52,11 @@ class Plot:
 
     def lines(self, width: int | None = None) -> Iterator[str]:
         """The table, in lines that fit a width if they can."""
-        return format_table(self.summaries, width, self.y)
+        return tables.format_table(self.summaries, width, self.y)
 
     def _repr_png_(self) -> bytes:
         """Encode the figure for a notebook."""
         return drawing.encode(self.figure, 'png')
-
-
-class _Band(NamedTuple):
-    """A line and its band."""
-
-    places: np.ndarray
-    values: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
 
 
 def plot(
@@ -187,7 +143,7 @@ def plot_groups(
     phase = phase or _find_phase(groups, y)
     phases = list(PHASES) if phase == BOTH else [phase]
     groups, notes = _with_values(groups, phases[0], y)
-    summaries = [_summarize(each, phases[0], statistic, y) for each in groups]
+    summaries = [tables.summarize(each, phases[0], statistic, y) for each in groups]
     notes += _tell_ends(groups, phases[0], summaries, y)
     figure = drawing.draw(
         _draw_panels(groups, phases, axis, smooth, statistic, y),
@@ -211,55 +167,13 @@ def draw_run(logdir: pathlib.Path, file: pathlib.Path) -> None:
     drawing.save(drawing.draw(panels, run.name, explained), file)
 
 
-def format_table(
-    summaries: Sequence[Summary], width: int | None = None, y: str = curves.SCORE
-) -> Iterator[str]:
-    """Write the final values of groups as a table.
-
-    Columns without values are left out. Where the table is too wide, so are
-    those of least importance, and names are shortened.
-    """
-    head = (*HEAD[:SCORE], errors.escape(y), *HEAD[SCORE + 1 :])
-    rows = [head, *(_format_row(each, y) for each in summaries)]
-    filled = [any(column[1:]) for column in zip(*rows, strict=True)]
-    rows = [tuple(itertools.compress(row, filled)) for row in rows]
-    if len({each.env for each in summaries}) > 1:
-        envs = ['environment', *(each.env for each in summaries)]
-        pairs = zip(envs, rows, strict=True)
-        rows = [(group, env, *cells) for env, (group, *cells) in pairs]
-    widths = _widths(rows)
-    for name in LEAST:
-        too_wide = width and sum(widths) + 2 * (len(widths) - 1) > width
-        if too_wide and name in rows[0]:
-            column = rows[0].index(name)
-            rows = [(*row[:column], *row[column + 1 :]) for row in rows]
-            widths = _widths(rows)
-    if width:
-        others = sum(widths[1:]) + 2 * len(widths[1:])
-        widths[0] = min(widths[0], max(SHORTEST_NAME, width - others))
-    for name, *cells in rows:
-        shown = errors.shorten(name, widths[0])
-        yield f'{shown:<{widths[0]}}' + ''.join(
-            f'  {cell:>{size}}' for cell, size in zip(cells, widths[1:], strict=True)
-        )
-
-
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-
-def _read(group: Group, phase: str, y: str) -> list[Curve]:
-    """Read the curves of a group."""
-    return [curves.read(run.directory, phase, y) for run in group.runs]
-
-
 def _find_phase(groups: Sequence[Group], y: str) -> str:
     """Choose the first phase that has a column; refuses one that none has."""
     if y == curves.SCORE:
         return 'eval'
     for phase in PHASES:
         for each in groups:
-            if any(len(curve.steps) for curve in _read(each, phase, y)):
+            if any(len(curve.steps) for curve in tables.read(each, phase, y)):
                 return phase
     columns: dict[str, None] = {}
     for each in groups:
@@ -276,7 +190,7 @@ def _with_values(groups: Sequence[Group], phase: str, y: str) -> tuple[list[Grou
     kept, notes = [], []
     for each in groups:
         runs = []
-        for run, curve in zip(each.runs, _read(each, phase, y), strict=True):
+        for run, curve in zip(each.runs, tables.read(each, phase, y), strict=True):
             if len(curve.steps):
                 runs.append(run)
             else:
@@ -286,11 +200,6 @@ def _with_values(groups: Sequence[Group], phase: str, y: str) -> tuple[list[Grou
     if not kept:
         raise errors.ConfigError(f'There is nothing to plot: {notes[0]}.')
     return kept, notes
-
-
-def _env_name(group: Group) -> str:
-    """Name the environment of a group; a file of a stranger may hold lists."""
-    return plain_yaml.bare_name(str(group.runs[0].settings.get('env', '')))
 
 
 def _draw_panels(
@@ -307,7 +216,7 @@ def _draw_panels(
     """
     panels: dict[str, list[Group]] = {}
     for each in groups:
-        panels.setdefault(_env_name(each), []).append(each)
+        panels.setdefault(tables.env_name(each), []).append(each)
     # A single group is named by the title; its phases differ in color instead.
     alone = len(groups) == 1
     labels = dict.fromkeys(each.label for each in groups)
@@ -316,7 +225,7 @@ def _draw_panels(
     for env, members in panels.items():
         lines[env] = []
         for each, (index, phase) in itertools.product(members, enumerate(phases)):
-            band = _aggregate(each, phase, axis, smooth, statistic, y)
+            band = tables.aggregate(each, phase, axis, smooth, statistic, y)
             # More bands would hide each other.
             if index and (not alone or len(each.runs) == 1):
                 none = np.full_like(band.values, math.nan)
@@ -332,60 +241,12 @@ def _draw_panels(
     return lines
 
 
-def _aggregate(
-    group: Group, phase: str, axis: str, smooth: int, statistic: str, y: str = curves.SCORE
-) -> _Band:
-    """Make the line of a group, and its band."""
-    found = _read(group, phase, y)
-    scores = [curves.smooth(curve.scores, smooth) for curve in found]
-    if len(found) == 1:
-        (curve,) = found
-        low, high = scores[0] - curve.deviations, scores[0] + curve.deviations
-        return _Band(curve.at(axis), scores[0], low, high)
-    present = [index for index, curve in enumerate(found) if len(curve.steps)]
-    if not present:
-        return _Band(*np.zeros((4, 0)))
-    grid = curves.common_grid([found[index].steps for index in present])
-    if not len(grid):
-        raise errors.ConfigError(
-            f'The runs of {group.label} have no steps in common: one ends '
-            'before another begins. Draw them one by one: --by run.'
-        )
-    lines = [np.interp(grid, found[index].steps, scores[index]) for index in present]
-    strata = [np.stack(lines, -1)]
-    function = estimates.STATISTICS[statistic]
-    places = grid
-    if axis == 'seconds':  # The mean of what the runs took until each step.
-        curves_present = [found[index] for index in present]
-        places = curves.mean_seconds(curves_present, grid)
-    low, high = estimates.interval(strata, function)
-    return _Band(places, function(strata), low, high)
-
-
-def _summarize(group: Group, phase: str, statistic: str, y: str) -> Summary:
-    band = _aggregate(group, phase, 'steps', 1, statistic, y)
-    several = len(group.runs) > 1
-    end = band.places[-1]
-    seconds = curves.mean_seconds(_read(group, phase, y), band.places[-1:])
-    return Summary(
-        group.label,
-        len(group.runs),
-        float(band.values[-1]),
-        float(band.low[-1]) if several else math.nan,
-        float(band.high[-1]) if several else math.nan,
-        float(band.values.max()) if y == curves.SCORE else math.nan,
-        int(end),
-        float(seconds[0]),
-        _env_name(group),
-    )
-
-
 def _tell_ends(
-    groups: Sequence[Group], phase: str, summaries: Sequence[Summary], y: str
+    groups: Sequence[Group], phase: str, summaries: Sequence[tables.Summary], y: str
 ) -> Iterator[str]:
     """Say of groups that not all of their runs have come as far."""
     for each, summary in zip(groups, summaries, strict=True):
-        ends = [curve.steps[-1] for curve in _read(each, phase, y)]
+        ends = [curve.steps[-1] for curve in tables.read(each, phase, y)]
         if max(ends) > summary.steps:
             yield (
                 f'{each.label} is drawn until step {summary.steps:,}, which '
@@ -398,9 +259,9 @@ def _common_title(groups: Sequence[Group]) -> str:
     configs = {run.config for each in groups for run in each.runs}
     if len(groups) == 1 and len(groups[0].runs) == 1:
         return groups[0].runs[0].name
-    if len(configs) == 1 and len({_env_name(each) for each in groups}) == 1:
+    if len(configs) == 1 and len({tables.env_name(each) for each in groups}) == 1:
         return configs.pop()
-    envs = {_env_name(each) for each in groups}
+    envs = {tables.env_name(each) for each in groups}
     return envs.pop() if len(envs) == 1 else ''
 
 
@@ -445,22 +306,3 @@ def _name_runs(group: Group) -> str:
     names = [console.short(run.directory) for run in group.runs]
     more = len(names) - MOST_NAMES
     return ', '.join(names[:MOST_NAMES]) + (f' and {more} more' * (more > 0))
-
-
-def _format_row(row: Summary, y: str) -> tuple[str, ...]:
-    value, low, high = [
-        # Others than scores, such as KL divergences, may be small.
-        f'{number:.3g}'
-        if y != curves.SCORE and abs(row.score) < SMALL
-        else console.score(number, row.score)
-        for number in (row.score, row.low, row.high)
-    ]
-    return (
-        row.group,
-        str(row.runs),
-        value,
-        '' if math.isnan(row.low) else f'{low} to {high}',
-        '' if math.isnan(row.best) else console.score(row.best),
-        f'{row.steps:,}',
-        console.duration(row.seconds),
-    )

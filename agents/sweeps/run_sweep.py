@@ -6,13 +6,11 @@ import math
 import os
 import pathlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.analysis import plotting
-from agents.analysis.run_groups import Group, Run
 from agents.config import lookup, overrides
-from agents.sweeps import search, sweep_plan, trials
+from agents.sweeps import search, sweep_plan, sweep_result, trials
 from agents.sweeps.sweep_plan import Plan
 from agents.sweeps.trials import Trial
 from agents.terminal import console
@@ -20,47 +18,12 @@ from agents.tools import cpu, errors
 from agents.tools.attr_dict import AttrDict
 from agents.training import run_directory
 
-CURVES = 'curves.png'
-
 # How often to look for trials that have ended, and at the scores of others.
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0
 
 # How much of a trial has to be done to tell how long others take.
 ENOUGH = 0.1
-
-# Points in the plot and in the table; of more, the best.
-MOST_LINES = 8
-MOST_ROWS = 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Sweep:
-    """Results of a sweep; its text is a table.
-
-    Attributes:
-        directory: Its directory, with a directory for the run of each trial.
-        trials: All trials.
-        summaries: What points have come to, the best first.
-        best: Settings of the best point that it has other than others, None
-            if none has a score.
-    """
-
-    directory: pathlib.Path
-    trials: list[Trial]
-    summaries: list[plotting.Summary]
-    best: Mapping[str, Any] | None
-
-    def __str__(self) -> str:
-        return '\n'.join(self.lines())
-
-    def lines(self, width: int | None = None) -> Iterator[str]:
-        """The table, in lines that fit a width if they can."""
-        return plotting.format_table(self.summaries[:MOST_ROWS], width)
-
-    @property
-    def failed(self) -> list[Trial]:
-        return [each for each in self.trials if each.state == trials.FAILED]
 
 
 def sweep(
@@ -77,7 +40,7 @@ def sweep(
     algorithm: str | None = None,
     say: console.Console | None = None,
     trust: bool = False,
-) -> Sweep:
+) -> sweep_result.Sweep:
     """Train with several seeds and settings, in processes side by side.
 
     What was begun in the same directory before goes on: trials that are
@@ -155,7 +118,7 @@ def _complete(plan: Plan, grid: Mapping[str, Sequence[Any] | str]) -> Plan:
 
 def _run(
     directory: pathlib.Path, plan: Plan | None, jobs: int | None, say: console.Console, trust: bool
-) -> Sweep:
+) -> sweep_result.Sweep:
     """Run what there is to do in a directory."""
     jobs = len(cpu.cores()) if jobs is None else jobs
     if jobs < 1:
@@ -172,7 +135,7 @@ def _run(
             told = f'what was begun is saved; {ended}'
             say.say('stopped', told, wrap=False)
             raise
-        return _summarize(directory, plan, config, work.trials, say)
+        return sweep_result.summarize(directory, plan, config, work.trials, say)
 
 
 def _open(
@@ -272,7 +235,7 @@ class _Work:
         results: list[search.Result] = []
         if not self._plan.search:
             return results
-        for members in _by_point(begun):
+        for members in sweep_result.by_point(begun):
             state = self._state(members)
             self._told |= {members[0].point} if state != 'begun' else set()
             scores = self._scores(members)
@@ -304,7 +267,7 @@ class _Work:
         values = self._points.next()
         if values is None:
             return False
-        number = len(_by_point(self.trials))
+        number = len(sweep_result.by_point(self.trials))
         for trial in trials.make_trials(number, values, self._plan):
             before = self._before.get((number, trial.seed))
             if before and before.settings != trials.simplify(values):
@@ -440,61 +403,3 @@ class _Work:
         known = {(each.point, each.seed) for each in self.trials}
         later = [each for key, each in self._before.items() if key not in known]
         trials.save([*self.trials, *later], self._directory)
-
-
-def _by_point(members: Sequence[Trial]) -> list[list[Trial]]:
-    """Trials of each point, in the order of these."""
-    points: dict[int, list[Trial]] = {}
-    for each in members:
-        points.setdefault(each.point, []).append(each)
-    return [points[number] for number in sorted(points)]
-
-
-def _summarize(
-    directory: pathlib.Path, plan: Plan, config: AttrDict, done: list[Trial], say: console.Console
-) -> Sweep:
-    """Write the table and the plot, and tell what came out."""
-    trials.write_table(done, directory)
-    labels = {
-        search.describe(trials.simplify(members[0].settings)) or plan.name: members
-        for members in _by_point(done)
-    }
-    groups = []
-    for label, members in labels.items():
-        runs = [
-            Run(directory / each.name, {**config, **each.settings, 'seed': each.seed})
-            for each in members
-            if each.state == trials.FINISHED
-            and trials.read_curve(directory / each.name) is not None
-        ]
-        if runs:
-            groups.append(Group(errors.escape(label), runs))
-    summaries: list[plotting.Summary] = []
-    best = None
-    if groups:
-        found = plotting.plot_groups(groups).summaries
-        summaries = sorted(found, key=lambda each: -each.score)
-        shown = [each.group for each in summaries[:MOST_LINES]]
-        drawn = [each for each in groups if each.label in shown]
-        plotting.plot_groups(drawn, directory / CURVES, title=plan.name)
-        by_label = {errors.escape(key): each for key, each in labels.items()}
-        best = by_label[summaries[0].group][0].settings
-    made = Sweep(directory, done, summaries, best)
-    _tell(made, bool(groups), say)
-    return made
-
-
-def _tell(made: Sweep, drawn: bool, say: console.Console) -> None:
-    say.print('')
-    for line in made.lines(say.width) if made.summaries else []:
-        say.print(line)
-    if len(made.summaries) > MOST_ROWS:
-        say.print(f'… and {len(made.summaries) - MOST_ROWS} more')
-    say.print('')
-    for each in made.failed:
-        log = console.short(made.directory / trials.LOGS / f'{each.name}.err')
-        say.say('failed', f'{errors.escape(each.name)}: {each.reason}')
-        say.say('', f'see {log}')
-    say.say('table', console.short(made.directory / trials.TABLE))
-    if drawn:
-        say.say('plot', console.short(made.directory / CURVES))

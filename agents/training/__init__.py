@@ -17,5 +17,5 @@ beginning         weights that are taken from another run
 callbacks         functions of the user; calling, who calls them
 reporter          lines about progress; info_means, means of infos
 agreement         consistency checks between ranks
-check_env         `agents.check`
+check_env         `agents.check`; check_text, what it prints
 """

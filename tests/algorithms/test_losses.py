@@ -30,6 +30,19 @@ def test_clipped_surrogate(ratio, advantage, expected, slope):
     np.testing.assert_allclose(tape.gradient(loss, ratio), [slope])
 
 
+def test_kl_estimate_is_that_of_schulman():
+    ratio = np.array([0.5, 1.0, 2.0])
+    expected = np.mean((ratio - 1) - np.log(ratio))  # (0.193 + 0 + 0.307) / 3
+    found = losses.kl_estimate(tf.constant(np.log(ratio), tf.float32))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    # By more and more actions it comes near the divergence itself.
+    old, new = np.array([0.2, 0.3, 0.5]), np.array([0.3, 0.3, 0.4])
+    actions = np.random.default_rng(0).choice(3, 100_000, p=old)
+    log_ratio = np.log(new / old)[actions].astype(np.float32)
+    divergence = np.sum(old * np.log(old / new))
+    np.testing.assert_allclose(losses.kl_estimate(log_ratio), divergence, rtol=0.02)
+
+
 def test_clipped_surrogate_is_a_mean():
     ratio, advantage = tf.constant([[1.0], [2.0]]), tf.constant([[3.0], [-5.0]])
     loss = losses.clipped_surrogate(ratio, advantage, 0.2)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib import pyplot
 
 import agents
-from agents.analysis import drawing, plotting
+from agents.analysis import drawing, plotting, tables
 from agents.config import store
 from agents.scripts import configs, plot
 from agents.tools import errors
@@ -228,9 +228,9 @@ def test_run_of_any_scores_is_drawn(tmp_path):
 
 
 def test_table_fits_the_terminal():
-    summary = plotting.Summary('x' * 40, 3, 1, 0, 2, 1, 1000, 7)
+    summary = tables.Summary('x' * 40, 3, 1, 0, 2, 1, 1000, 7)
     for width in (100, 70, 60, 40):
-        head, row = plotting.format_table([summary], width)
+        head, row = tables.format_table([summary], width)
         assert len(head) == len(row) <= width
     assert 'time' not in head and 'score' in head
 

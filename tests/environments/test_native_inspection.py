@@ -7,7 +7,7 @@ from agents.environments import native_inspection
 from agents.environments.native_env import NativeEnv
 from agents.tools.graph import random
 from agents.tools.graph.backend import tf
-from agents.training import check_env
+from agents.training import check_text
 
 
 class Car(NativeEnv):
@@ -80,7 +80,7 @@ def test_sound_environment():
 )
 def test_breach_is_told(fault, told, ends):
     report, breaches = inspect(Car, fault)
-    assert report.breaches[0].kind not in check_env.REMEDIES
+    assert report.breaches[0].kind not in check_text.REMEDIES
     text, found = breaches[0]
     assert text.startswith(told), breaches
     assert found == ends
