@@ -281,7 +281,7 @@ def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert plot.main(['runs']) == 0
     head, row, last = capsys.readouterr().out.splitlines()
-    assert re.split('  +', head) == list(plotting.HEAD)
+    assert re.split('  +', head) == list(tables.HEAD)
     assert row.split() == [
         *['cart', '2', '-1,234.5', '-1,234.5', 'to', '-1,234.5'],
         *['1.00', '20', '0:02'],
@@ -341,4 +341,4 @@ def test_title_is_no_text_of_a_file(run, tmp_path):
     envs = [run(name, [1, 2], env=Shelves) for name in ('first', 'second')]
     plotting.plot(envs, tmp_path / 'a.svg', by='run')
     text = (tmp_path / 'a.svg').read_text()
-    assert 'test_plot.Shelves' in text and 'function' not in text
+    assert 'test_plotting.Shelves' in text and 'function' not in text
