@@ -5,6 +5,7 @@ import json
 import pathlib
 import resource
 import socket
+import tempfile
 import time
 
 import gymnasium as gym
@@ -108,7 +109,11 @@ def test_other_names_are_refused(tmp_path, name, message):
 
 
 @pytest.mark.parametrize('size', [100, 10_000])
-def test_full_disk_leaves_nothing_of_a_saved_model(run, tmp_path, size):
+def test_full_disk_leaves_nothing_of_a_saved_model(
+    run, tmp_path, tmp_path_factory, monkeypatch, size
+):
+    # TensorFlow writes code that it generates, and forgets it where that fails.
+    monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path_factory.mktemp('generated')))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:

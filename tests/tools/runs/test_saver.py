@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import os
+import pathlib
 import resource
 import shutil
 import tempfile
@@ -543,6 +544,27 @@ def best(directory, **kwargs):
         assert saver.restore(found.step) == found.step
         assert holds(variables, found.step)
     return found, said
+
+
+def test_files_are_on_the_disk_before_they_have_their_name(tmp_path, monkeypatch):
+    events = []
+    sync, rename = os.fsync, pathlib.Path.rename
+
+    def synced(descriptor):
+        events.append(pathlib.Path(os.readlink(f'/proc/self/fd/{descriptor}')).name)
+        sync(descriptor)
+
+    def renamed(self, target):
+        events.append(f'-> {target.name}')
+        return rename(self, target)
+
+    monkeypatch.setattr(os, 'fsync', synced)
+    monkeypatch.setattr(pathlib.Path, 'rename', renamed)
+    save(tmp_path / 'checkpoints', 7)
+    named = events.index(f'-> {7:012d}')
+    for file in (TENSORS, MANIFEST):  # The second is written under another name.
+        assert any(file in name for name in events[:named])
+    assert events[named + 1 :] == ['checkpoints']
 
 
 def save_scores(directory, scores, **kwargs):
