@@ -16,6 +16,7 @@ from agents.tools.runs.loop import Report
 from agents.tools.world import World
 from agents.training import calling, storage
 from agents.training.callbacks import stop_at, stop_without_improvement
+from agents.training.session import Session
 from agents.training.train import train
 from tests.training.test_session import listener
 
@@ -75,13 +76,13 @@ def test_numbers_become_columns_and_curves(tiny, tmp_path):
 
 @pytest.mark.slow
 def test_false_ends_a_training_that_can_be_gone_on_with(tiny, tmp_path):
-    console, told = listener()
+    reporter, told = listener()
 
     def enough(report):
         return np.bool_(report.step < 40)
 
     config = tiny(steps=80)
-    training = train(config, tmp_path, False, console, callbacks=[enough])
+    training = Session(config, tmp_path, False, [enough], reporter).scores()
     assert [score.report[:2] for score in training][-1] == ('train', 40)
     assert 'train ended at step 40 by enough; resumed, it goes on' in told
     assert storage.last_checkpoint(tmp_path) == 40
