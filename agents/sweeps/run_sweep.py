@@ -1,7 +1,6 @@
 """Trains several times: seeds, lists of settings, or a search for good ones."""
 
 import contextlib
-import dataclasses
 import math
 import os
 import pathlib
@@ -9,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.config import lookup, overrides
+from agents.config import lookup
 from agents.sweeps import search, sweep_plan, sweep_result, trials
 from agents.sweeps.sweep_plan import Plan
 from agents.sweeps.trials import Trial
@@ -88,7 +87,7 @@ def sweep(
             dict(search or {}),
             trials if search else 1,
         )
-        plan = _complete(plan, grid or {})
+        plan = sweep_plan.complete(plan, grid or {})
         directory = logdir / (name or f'sweep-{plan.name}')
     elif seeds or grid or search or changes or algorithm:
         if sweep_plan.is_in(directory):
@@ -99,21 +98,6 @@ def sweep(
             )
         raise errors.ConfigError('A new sweep needs --config or --env.')
     return _run(directory, plan, jobs, say or console.silent(), trust)
-
-
-def _complete(plan: Plan, grid: Mapping[str, Sequence[Any] | str]) -> Plan:
-    """Add what is to be read as settings are."""
-    if plan.seeds and not grid:
-        return plan
-    config = plan.find()
-    values = {
-        key: overrides.parse_list(config, key, some)
-        if isinstance(some, str)
-        else overrides.convert_list(config, key, some)
-        for key, some in grid.items()
-    }
-    seeds = plan.seeds or [config.seed]
-    return dataclasses.replace(plan, grid=values, seeds=seeds)
 
 
 def _run(

@@ -101,6 +101,21 @@ def check(plan: Plan) -> AttrDict:
     return config
 
 
+def complete(plan: Plan, grid: Mapping[str, Sequence[Any] | str]) -> Plan:
+    """Return a plan with the values of its grid and its seeds read as settings."""
+    if plan.seeds and not grid:
+        return plan
+    config = plan.find()
+    values = {
+        key: overrides.parse_list(config, key, some)
+        if isinstance(some, str)
+        else overrides.convert_list(config, key, some)
+        for key, some in grid.items()
+    }
+    seeds = plan.seeds or [config.seed]
+    return dataclasses.replace(plan, grid=values, seeds=seeds)
+
+
 def _require_different(key: str, values: Sequence[Any]) -> None:
     """Refuse values of which runs would have the same name, and none."""
     texts = [plain_yaml.format_value(each, in_one_line=True) for each in values]

@@ -1,7 +1,6 @@
 """Several environments that are stepped as one."""
 
 import contextlib
-import functools
 import itertools
 import math
 import os
@@ -15,17 +14,13 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors, nested, spaces
-from agents.tools.batch import infos, observations
-from agents.tools.batch.env_slice import EnvSlice, at_most
+from agents.tools.batch import infos, members, observations
+from agents.tools.batch.env_slice import at_most
 from agents.tools.vector.vector_slice import VectorSlice
 from agents.tools.workers import block, turns
 from agents.tools.workers.external_process import ExternalProcess
 from agents.tools.workers.replies import Replies
 from agents.tools.workers.restarts import Restarts
-
-# What steps in this process, and what a batch is made of.
-Local = EnvSlice | VectorSlice
-Member = ExternalProcess | Local
 
 
 class BatchEnv:
@@ -62,7 +57,7 @@ class BatchEnv:
 
     def __init__(
         self,
-        envs: Sequence[gym.Env | Member],
+        envs: Sequence[gym.Env | members.Member],
         blocking: bool = False,
         timeout: float = 60.0,
         restarts: Restarts | None = None,
@@ -74,7 +69,7 @@ class BatchEnv:
         self._restarts = restarts or Restarts()
         self._cancelled = threading.Event()
         self._pid = os.getpid()
-        self._members = _members(envs)
+        self._members = members.of(envs)
         self._places = [
             (number, position)
             for number, member in enumerate(self._members)
@@ -101,10 +96,10 @@ class BatchEnv:
     def __len__(self) -> int:
         return len(self._places)
 
-    def __getitem__(self, index: int) -> 'EnvView':
+    def __getitem__(self, index: int) -> members.EnvView:
         """One of the environments, to read attributes and call methods of."""
         number, position = self._places[index]
-        return EnvView(self._members[number], position)
+        return members.EnvView(self._members[number], position)
 
     def __getattr__(self, name: str) -> Any:
         """Attribute access reaches the first environment."""
@@ -242,7 +237,7 @@ class BatchEnv:
         self.seconds += time.perf_counter() - started
         return reply
 
-    def _close(self, member: Member) -> None:
+    def _close(self, member: members.Member) -> None:
         if isinstance(member, ExternalProcess):
             member.close()
             return
@@ -277,7 +272,7 @@ class BatchEnv:
     def _connect(self) -> None:
         """Look up what every step needs of the members as they are now."""
         external = [m for m in self._members if isinstance(m, ExternalProcess)]
-        self._slices = [m for m in self._members if isinstance(m, Local)]
+        self._slices = [m for m in self._members if isinstance(m, members.Local)]
         # The processes that work at the same time, round by round.
         rounds = [[process] for process in external]
         if external and not self._blocking:
@@ -292,7 +287,7 @@ class BatchEnv:
     def _attach(self, place: int) -> block.Block:
         """Set up the memory of a member, which has then been constructed."""
         member = self._members[place]
-        if isinstance(member, Local):
+        if isinstance(member, members.Local):
             found = member.observation_space, member.action_space
             numbers = len(member.log_info)
             own = block.Block(*found, len(member), infos=numbers)
@@ -394,42 +389,6 @@ class BatchEnv:
             raise errors.Cancelled('Stepping the environments was called off.')
 
 
-class EnvView:
-    """One environment of a batch."""
-
-    def __init__(self, member: Member, position: int):
-        self._member = member
-        self._position = position
-
-    def call(self, name: str, *args: Any, blocking: bool = True, **kwargs: Any) -> Any:
-        """Call a method or read an attribute, see `ExternalProcess.call`."""
-        if isinstance(self._member, ExternalProcess):
-            return self._member.call(name, *args, index=self._position, blocking=blocking, **kwargs)
-        value = self._member.call(self._position, name, *args, **kwargs)
-        return value if blocking else lambda: value
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith('_'):
-            raise AttributeError(f'EnvView has no attribute {name!r}.')
-        return self.call(name)
-
-
-def _members(envs: Sequence[gym.Env | Member]) -> list[Member]:
-    """Members as they are, and a slice for each run of plain environments."""
-    members: list[Member] = []
-    first = 0
-    for ready, group in itertools.groupby(envs, lambda env: isinstance(env, Member)):
-        found: list[Any] = list(group)
-        if not ready:
-            constructors = [functools.partial(_same, env) for env in found]
-            found = [EnvSlice(constructors, first=first)]
-        members.extend(found)
-        first += sum(len(member) for member in found)
-    if not members:
-        raise errors.ConfigError('A batch has at least one environment.')
-    return members
-
-
 def _end_copy() -> None:
     """End a copy of this process, which would train and save as well."""
     print(
@@ -439,7 +398,3 @@ def _end_copy() -> None:
         flush=True,
     )
     os._exit(1)
-
-
-def _same(env: gym.Env) -> gym.Env:
-    return env

@@ -1,18 +1,89 @@
 """How single environments come to observe their masks of actions."""
 
+import contextlib
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from agents.tools import choices, errors
-from agents.tools.batch import wrappers
+
+
+class ObserveMask(gym.Wrapper):
+    """Observes which actions are possible, see `agents.tools.choices`.
+
+    The environment tells it by a method `action_masks`, as sb3-contrib has it,
+    or else by `info['action_mask']` of reset and step, as Gymnasium's Taxi
+    does. A Dict gets the key `action_mask`; of any other observation there
+    becomes a Dict with the keys `observation` and `action_mask`.
+
+    Where an episode is over, there may be no mask, which is then of zeros.
+    """
+
+    METHOD = 'action_masks'
+
+    def __init__(self, env: gym.Env):
+        super().__init__(env)
+        if not choices.are_choices(env.action_space):
+            raise TypeError(f'Actions of {env.action_space} have no masks.')
+        self._has_method = env.has_wrapper_attr(self.METHOD)
+        self._count = sum(choices.sizes(env.action_space))
+        self.observation_space = choices.observed_space(env.observation_space, env.action_space)
+
+    @classmethod
+    def is_for(cls, env: gym.Env) -> bool:
+        """Whether an environment tells masks that it does not observe.
+
+        One that has no method for it is reset to look at its info.
+        """
+        if not choices.may_be_told(env.observation_space, env.action_space):
+            return False
+        if env.has_wrapper_attr(cls.METHOD):
+            return True
+        # What goes wrong is told when it happens again.
+        with contextlib.suppress(Exception):
+            _, info = env.reset(seed=0)
+            return choices.KEY in info
+        return False
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict]:
+        observ, info = self.env.reset(**kwargs)
+        return self._add(observ, info, 'reset'), info
+
+    def step(self, action: Any) -> tuple:
+        observ, reward, terminated, truncated, info = self.env.step(action)
+        over = bool(terminated or truncated)
+        observ = self._add(observ, info, 'step', over)
+        return observ, reward, terminated, truncated, info
+
+    def _add(self, observ: Any, info: Any, method: str, over: bool = False) -> dict:
+        mask = self._find(info)
+        if mask is None and over:
+            mask = np.zeros(self._count, np.uint8)
+        if mask is None:
+            what = choices.describe_missing(self._source(), method)
+            raise errors.EnvError(what)
+        try:
+            flat = choices.flatten(mask, self.action_space)
+        except ValueError as error:
+            raise errors.EnvError(f'After {method}, {error}.') from None
+        parts = choices.beside(self.env.observation_space, observ)
+        return {**parts, choices.KEY: flat}
+
+    def _find(self, info: Any) -> Any:
+        if self._has_method:
+            return self.env.get_wrapper_attr(self.METHOD)()
+        return info.get(choices.KEY) if isinstance(info, dict) else None
+
+    def _source(self) -> str:
+        return f'{self.METHOD}()' if self._has_method else (f'info[{choices.KEY!r}]')
 
 
 class Masking:
     """Has environments observe their masks of actions, if any.
 
     Whether they tell any is found out once in each process, which takes a
-    reset of the first environment, see `wrappers.ObserveMask.is_for`.
+    reset of the first environment, see `ObserveMask.is_for`.
     """
 
     def __init__(self) -> None:
@@ -20,9 +91,9 @@ class Masking:
 
     def __call__(self, env: gym.Env) -> gym.Env:
         if self._tell is None:
-            self._tell = wrappers.ObserveMask.is_for(env)
+            self._tell = ObserveMask.is_for(env)
         if self._tell:
-            return wrappers.ObserveMask(env)
+            return ObserveMask(env)
         found = env.observation_space, env.action_space
         return _Unmasked(env) if choices.may_be_told(*found) else env
 

@@ -3,7 +3,7 @@
 import functools
 import math
 import reprlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -199,3 +199,13 @@ def describe(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f'an array of shape {value.shape} and type {value.dtype}'
     return f'a {type(value).__name__}: {reprlib.repr(value)}'
+
+
+def row(space: gym.Space, batch: Any, index: int) -> Any:
+    """Return the observation of one environment of a batch or of a list."""
+    match space, batch:
+        case gym.spaces.Dict(), Mapping():
+            return {key: row(part, batch[key], index) for key, part in spaces.items(space)}
+        case gym.spaces.Tuple(), tuple():
+            return tuple(row(part, each, index) for part, each in zip(space, batch, strict=True))
+    return batch[index]

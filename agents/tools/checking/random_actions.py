@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import choices, errors, spaces
-from agents.tools.batch.wrappers import ObserveMask
+from agents.tools.batch.masking import ObserveMask
 
 
 class RandomActions:

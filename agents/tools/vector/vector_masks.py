@@ -8,7 +8,7 @@ import numpy as np
 
 from agents.tools import choices, errors
 from agents.tools.batch import infos
-from agents.tools.batch.wrappers import ObserveMask
+from agents.tools.batch.masking import ObserveMask
 
 KEY = choices.KEY
 
@@ -20,7 +20,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
     that it consists of, or else by `info['action_mask']`: an array
     `[env, choice]`, or for `MultiDiscrete` actions a tuple of one for each
     part, or an array of objects with a mask each. What is observed is as
-    `wrappers.ObserveMask` has it. Where an episode is over or a step is lost,
+    `masking.ObserveMask` has it. Where an episode is over or a step is lost,
     there may be no mask, which is then of zeros, as are those of last
     observations.
 

@@ -17,7 +17,7 @@ Values are checked as those of single environments are, all at once.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -345,7 +345,7 @@ class VectorSlice:
         """Write the observations of some environments, one by one."""
         for index in np.flatnonzero(mask).tolist():
             try:
-                row = _row(self.observation_space, observ, index)
+                row = observations.row(self.observation_space, observ, index)
                 writer.write(index, row)
             except (LookupError, *MISFITS) as error:
                 what = errors.text_of(error)
@@ -393,13 +393,3 @@ class VectorSlice:
     def _beyond(self, index: int, number: float, what: str, where: str) -> errors.EnvError:
         observ = nested.map(lambda leaf: leaf[index], self._reply[where])
         return observations.beyond(self._first + index, number, what, observ)
-
-
-def _row(space: gym.Space, batch: Any, index: int) -> Any:
-    """The observation of one environment, of a batch or of a list of them."""
-    match space, batch:
-        case gym.spaces.Dict(), Mapping():
-            return {key: _row(part, batch[key], index) for key, part in spaces.items(space)}
-        case gym.spaces.Tuple(), tuple():
-            return tuple(_row(part, each, index) for part, each in zip(space, batch, strict=True))
-    return batch[index]

@@ -11,7 +11,6 @@ from typing import Any
 
 import cloudpickle
 import gymnasium as gym
-import numpy as np
 
 from agents.tools import errors
 from agents.tools.workers import block, channel, launch, processes, turns, wire
@@ -99,7 +98,7 @@ class ExternalProcess:
         self._calls = 0
         self._number = 0  # Of the last request.
         self._close_by: float | None = None
-        payload = _pickled(settings)
+        payload = launch.pickled(settings)
         worker = launch.start(first)
         self._process, self._memory = worker.process, worker.memory
         self._channel = channel.Channel(worker.control.fileno())
@@ -177,7 +176,7 @@ class ExternalProcess:
             number: Tells apart the processes that are made of this one: their
                 seeds are derived from it, so that episodes are others.
         """
-        seeds = self._seeds and [_derived(seed, number) for seed in self._seeds]
+        seeds = self._seeds and [launch.derive_seed(seed, number) for seed in self._seeds]
         return self._make_alike(seeds=seeds)
 
     def attach(self, is_cancelled: Callable[[], bool] = lambda: False) -> block.Block:
@@ -395,19 +394,3 @@ class ExternalProcess:
 
     def _at_work(self) -> int:
         return self.first + self._turns.current[0]
-
-
-def _derived(seed: int | None, number: int) -> int | None:
-    """A seed that differs for every number, if there is one."""
-    if seed is None:
-        return None
-    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-
-
-def _pickled(settings: dict) -> bytes:
-    try:
-        return cloudpickle.dumps(settings)
-    except Exception as error:
-        raise errors.ConfigError(
-            f'The constructor of an environment cannot be sent to a process: {error}'
-        ) from error

@@ -10,6 +10,9 @@ import sys
 import threading
 from typing import NamedTuple
 
+import cloudpickle
+import numpy as np
+
 from agents.tools import errors
 from agents.tools.batch import headless
 from agents.tools.workers import block, processes, turns
@@ -120,6 +123,23 @@ def _popen(program: str, *descriptors: int) -> subprocess.Popen:
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def derive_seed(seed: int | None, number: int) -> int | None:
+    """Return a seed that differs for every number, if there is one."""
+    if seed is None:
+        return None
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+
+
+def pickled(settings: dict) -> bytes:
+    """Return the settings of a worker as it is sent them."""
+    try:
+        return cloudpickle.dumps(settings)
+    except Exception as error:
+        raise errors.ConfigError(
+            f'The constructor of an environment cannot be sent to a process: {error}'
+        ) from error
 
 
 def end(worker: Launched) -> None:
