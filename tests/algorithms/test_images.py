@@ -99,6 +99,7 @@ def final_score(*arguments, **changes):
     return score
 
 
+@pytest.mark.slow
 def test_image_and_vector_that_are_both_needed():
     assert final_score('vector') > 0.9
 

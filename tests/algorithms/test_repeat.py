@@ -60,7 +60,8 @@ def test_another_seed_gives_other_weights():
             assert (one[name] != other[name]).any(), name
 
 
-@pytest.mark.parametrize('within', [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize('within', [True, False])
 def test_compiled_it_repeats_to_the_bit(monkeypatch, within):
     """With workers and without."""
     if not within:

@@ -230,9 +230,8 @@ def test_error_while_playing_leaves_nothing(nothing_left, run, tmp_path):
     assert info.tb
 
 
-@pytest.mark.parametrize(
-    'number', [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
 def test_signal_leaves_whole_videos_alone(nothing_left, debug_run, tmp_path, number, start_python):
     command = ['-um', 'agents.scripts.visualize', '--num_episodes=10000']
     command += [f'--logdir={debug_run.directory}', f'--outdir={tmp_path}']

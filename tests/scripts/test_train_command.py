@@ -294,6 +294,7 @@ def test_ctrl_c_after_the_end_leaves_no_traceback(start, home, long):
     assert whole_checkpoints(home / 'logdir' / 'now-long') == [200, 400]
 
 
+@pytest.mark.slow
 def test_second_ctrl_c_exits_at_once(start, configs_file):
     config = f'--config={configs_file}:hanging'
     training = start(COMPILED, config)

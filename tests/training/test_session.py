@@ -471,6 +471,7 @@ def test_what_was_learnt_before_an_error_is_saved(
     assert storage.last_checkpoint(tmp_path) == 20
 
 
+@pytest.mark.slow
 def test_killed_workers_are_started_anew(nothing_left, tiny, tmp_path):
     reporter, told = listener()
     config = tiny(worker_restarts=3)
@@ -574,6 +575,7 @@ def test_run_that_does_not_fit_says_which_setting(tiny, run):
     assert files(run) == before
 
 
+@pytest.mark.slow
 def test_network_of_the_user_that_has_changed_is_named(tiny, tmp_path):
     def make(*args):
         return networks.feed_forward(*args[:-1], args[-1].copy(**sizes))

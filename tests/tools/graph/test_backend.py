@@ -179,12 +179,7 @@ print(visible, foreign.why_not())
 """
 
 
-@pytest.mark.parametrize(
-    'setting, told',
-    [
-        pytest.param('0', '[] None', id='hidden'),
-        pytest.param('1', "['GPU:0'] there is a GPU", id='asked for', marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('setting, told', [('0', '[] None'), ('1', "['GPU:0'] there is a GPU")])
 def test_gpus_are_left_alone_unless_asked_for(run, setting, told):
     assert run(WITH_GPU, AGENTS_GPU=setting).output == f'{told}\n'

@@ -81,7 +81,8 @@ def several(rank):
 
 
 # Two ranks cannot add in different orders, as three can.
-@pytest.mark.parametrize('size', [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize('size', [2, 3])
 def test_what_ranks_tell_each_other(run_ranks, tmp_path, size):
     lines = map(json.loads, run_ranks(tmp_path, size, '-c', SPEAK))
     digests = set()
