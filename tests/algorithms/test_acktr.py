@@ -161,6 +161,7 @@ def test_blocks_of_both_networks(define, play):
     np.testing.assert_allclose(value[6, 1][1], [[1.0]], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_weights(define):
     results = []
     for seed in (1, 1, 2):

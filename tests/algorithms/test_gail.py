@@ -148,6 +148,7 @@ def test_penalty_keeps_the_slope_near_one():
     assert slopes[10.0] < 0.2 < slopes[0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('eagerly')
 def test_entropy_makes_it_less_certain():
     certain = {}
@@ -233,6 +234,7 @@ def test_any_algorithm_comes_to_act_as_was_shown(imitator, play_within, algorith
     assert algo.failure() is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('eagerly')
 def test_environment_rewards_make_no_difference(imitator, play):
     def learn(reward):

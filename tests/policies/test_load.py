@@ -220,6 +220,7 @@ def test_recurrent_state_is_reset_where_the_mask_is_true(recurrent_run):
     np.testing.assert_array_equal(third[1], second[1])
 
 
+@pytest.mark.slow
 def test_agents_of_a_batch_have_states_of_their_own(recurrent_run):
     batch = agents.load(recurrent_run, num_agents=3)
     batch(STATES)

@@ -49,6 +49,7 @@ def train(config, directory):
     return agents.load(directory)
 
 
+@pytest.mark.slow
 def test_count_of_a_stranger_is_refused(tiny, tmp_path, monkeypatch):
     policy = train(tiny(env=Watched), tmp_path)
     for value in (np.nan, 1e300, -1.0):

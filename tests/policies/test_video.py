@@ -133,6 +133,7 @@ def test_missing_checkpoints_are_named(mistake, run):
     assert 'no checkpoint in' in mistake(f'--logdir={run}')
 
 
+@pytest.mark.slow
 def test_native_environment_without_frames_is_named(native_run, tmp_path):
     with pytest.raises(errors.ConfigError, match='Unseen must have a method r'):
         video.visualize(native_run, tmp_path, env=Unseen)

@@ -307,10 +307,9 @@ def test_resumed_run_goes_on_at_its_step_with_other_phases(tiny, run, changes):
 RECURRENT = {'network': 'recurrent', 'recurrent_units': 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    'changes',
-    [{'env': 'native:CartPole-v1'}, pytest.param(RECURRENT, marks=pytest.mark.slow)],
-    ids=['native', 'recurrent'],
+    'changes', [{'env': 'native:CartPole-v1'}, RECURRENT], ids=['native', 'recurrent']
 )
 def test_resumes_with_another_number_of_agents(tiny, tmp_path, checkpoint, monkeypatch, changes):
     config = tiny(learning_rate_schedule='linear', **changes)
