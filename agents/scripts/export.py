@@ -10,20 +10,17 @@ the normalizer, the memory, masks and bounds of actions are part of it, see
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 if __name__ == '__main__':  # Before what takes long to import.
     from agents import systems
 
     systems.end_silently()
 
+from agents.exporting.export_run import SUFFIXES, Exported, export
 from agents.scripts import options
 from agents.terminal import console, interrupts
 from agents.training import experiments
-
-if TYPE_CHECKING:  # Imports TensorFlow.
-    pass
-from agents.exporting.export_run import SUFFIXES, Exported, export
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

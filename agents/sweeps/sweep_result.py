@@ -1,4 +1,4 @@
-"""What a sweep has found: its trials, and a table of their scores."""
+"""Result of a sweep: its trials, and a table of their scores."""
 
 import dataclasses
 import pathlib

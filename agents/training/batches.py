@@ -1,4 +1,4 @@
-"""What kinds of environments share when they start batches for a training."""
+"""Functions by which kinds of environments start batches for a training."""
 
 import contextlib
 import importlib

@@ -89,7 +89,7 @@ def lacks_rendering(name: str) -> errors.EnvError:
 
 
 def takes_render_mode(env: Any) -> bool:
-    """Whether a function of the user's may be asked for frames, or an Id."""
+    """Return whether an environment can be asked for frames: a function or a name."""
     if not callable(env):
         return True
     try:

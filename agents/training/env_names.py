@@ -101,5 +101,5 @@ def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
 
 
 def name_of(env: Any) -> str:
-    """What to call a function or a class of the user's."""
+    """Return the name of a function or class, or the name that is given."""
     return getattr(env, '__name__', str(env))

@@ -32,7 +32,7 @@ class ObserveMask(gym.Wrapper):
 
     @classmethod
     def is_for(cls, env: gym.Env) -> bool:
-        """Whether an environment tells masks that it does not observe.
+        """Return whether an environment tells masks that it does not observe.
 
         One that has no method for it is reset to look at its info.
         """

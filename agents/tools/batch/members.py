@@ -1,4 +1,4 @@
-"""What a batch is made of, and one environment of it."""
+"""Members of a batch: slices of environments and worker processes."""
 
 import functools
 import itertools

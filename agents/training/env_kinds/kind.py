@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # It imports TensorFlow.
 
 
 class EnvKind(abc.ABC):
-    """How environments of a kind are made, for training and for other uses.
+    """Kind of environments: makes them for training and for other uses.
 
     Attributes:
         in_graph: Whether steps are operations of TensorFlow, so that a program
