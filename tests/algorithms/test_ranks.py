@@ -103,14 +103,14 @@ def learn_together(define):
 @pytest.mark.parametrize(
     ('algorithm', 'changes'),
     [
-        ('reinforce', {}),
+        pytest.param('reinforce', {}, marks=pytest.mark.slow),
         ('ppo', {'kl_stop': 1e-4, 'update_epochs': 4}),
         # Near its target, so that the cutoff has a part in the gradient.
         pytest.param('ppo', {'surrogate': 'penalty', 'kl_target': 1e-4}, marks=pytest.mark.slow),
         # All rows, as each rank leaves out others than one alone; and not so
         # many steps that rounding is all that is left to find.
         ('trpo', {'fisher_every': 1, 'conjugate_steps': 5}),
-        ('acktr', {'inverse_every': 1, 'value_cold_steps': 1}),
+        pytest.param('acktr', {'inverse_every': 1, 'value_cold_steps': 1}, marks=pytest.mark.slow),
     ],
     ids=['reinforce', 'clip', 'penalty', 'trpo', 'acktr'],
 )

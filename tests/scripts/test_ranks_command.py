@@ -206,6 +206,7 @@ def test_rank_that_is_stopped_is_waited_for_in_vain(start, number):
     assert problems.count('error') == 1
 
 
+@pytest.mark.slow
 def test_signal_saves_once(home, start_python):
     directory = home / 'logdir' / 'run-eager'
     program = start_python(*words('mine.py:eager', 2, 'run', {}), cwd=home)

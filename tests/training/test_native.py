@@ -18,8 +18,6 @@ from agents.training.train import train
 
 STEPS = 256
 
-SLOW = pytest.mark.slow
-
 
 def config(**changes):
     small = {
@@ -99,9 +97,8 @@ def write_demonstrations(file):
     return str(file)
 
 
-@pytest.mark.parametrize(
-    'algorithm', ['ppo', *[pytest.param(x, marks=SLOW) for x in ('trpo', 'acktr', 'gail')]]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('algorithm', ['ppo', 'trpo', 'acktr', 'gail'])
 @pytest.mark.usefixtures('eagerly')
 def test_halves_of_every_algorithm_are_the_whole(algorithm, tmp_path):
     def run(name, steps):
