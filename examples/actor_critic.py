@@ -10,9 +10,9 @@ docs/own_algorithm.md.
 from agents import configs
 from agents.algorithms import pieces
 from agents.algorithms.algorithm import Algorithm
-from agents.parts import distributions, returns, sequences
-from agents.parts.record import Recorder
-from agents.tools import errors, random, tf
+from agents.algorithms.collector import Collector
+from agents.parts import returns, sequences
+from agents.tools import errors, tf
 from agents.tools.graph.backend import compiled
 
 
@@ -25,76 +25,62 @@ class ActorCritic(Algorithm):
             raise errors.ConfigError('ActorCritic needs network=feed_forward and no images.')
         self.policy = pieces.define_policy(networks, task)
         self._value = networks.value
+        self._collector = Collector(self.policy, networks.value, task)
         weights = [*self.policy.weights, *networks.value.trainable_variables]
         self._optimizer = pieces.define_optimizer(weights, task)
-        spaces = task.observ_space, task.action_space
-        steps = task.config.update_every
-        self._recorder = Recorder(*spaces, steps, task.num_agents, before=())
-        self._draws = tf.Variable(0, trainable=False)
-        self._seed = random.seed_of(task.config.seed, task.ranks.rank)
         self._config, self._ranks = task.config, task.ranks
 
     def perform(self, observ):
-        distribution, _ = self.policy.step(observ, ())
-        key = random.key(self._seed, 'action', self._draws)
-        self._draws.assign_add(1)
-        action = distribution.sample(key)
-        return distributions.unflatten(self.policy.action_space, action)
+        return self._collector.perform(observ)
 
     def experience(self, observ, action, transition):
-        action = distributions.flatten(self.policy.action_space, action)
-        self._recorder.append(observ, action, transition)
+        self._collector.experience(observ, action, transition)
 
     @compiled
     def update(self):
-        record = self._recorder.take(())
-        inputs = self.policy.prepare(record.observ)
-        after = self.policy.prepare(record.next_observ)
-        value = self._predict(inputs)
+        rollout = self._collector.take()
+        _, value, cut_value = rollout.predictions
         advantage = returns.lambda_advantage(
-            record.reward,
+            rollout.reward,
             value,
-            self._predict(after),
-            record.terminated,
-            record.done,
+            returns.successor_value(value, cut_value, rollout.done),
+            rollout.terminated,
+            rollout.done,
             self._config.discount,
             self._config.gae_lambda,
         )
         steps = {
-            'inputs': inputs,
-            'action': record.action,
-            'begins': record.begins,
+            'inputs': self.policy.normalize(rollout.observ),
+            'action': rollout.action,
+            'begins': rollout.begins,
             'advantage': returns.normalized(advantage, self._ranks),
             'returns': value + advantage,
         }
         metrics = self._optimizer.minimize(self._loss, steps)
-        self.policy.adapt(record.observ)  # The statistics of observations.
+        self.policy.update_statistics(rollout.observ)  # The statistics of observations.
         return metrics
 
     def restart(self):
-        self._recorder.restart()
+        self._collector.restart()
 
     def failure(self):
         return self._optimizer.failure()
 
-    def of_agents(self):
-        return [self._recorder.of_agents()]
+    def per_agent_variables(self):
+        return self._collector.per_agent_variables()
 
     def saved(self):
-        return {'recorder': self._recorder, 'value': self._value, 'optimizer': self._optimizer}
+        return {'collector': self._collector, 'value': self._value, 'optimizer': self._optimizer}
 
     def _loss(self, steps):
         policy = self.policy.unroll(steps['inputs'], steps['begins'], ())
         score = policy.log_prob(steps['action']) * steps['advantage']
-        error = (steps['returns'] - self._predict(steps['inputs'])) ** 2
+        value, _ = sequences.step_all(self._value, steps['inputs'].visible, ())
+        error = (steps['returns'] - value[..., 0]) ** 2
         entropy = tf.reduce_mean(policy.entropy())
         bonus = self._config.entropy_bonus * entropy
         loss = 0.5 * tf.reduce_mean(error) - tf.reduce_mean(score) - bonus
         return {'loss': loss, 'entropy': entropy}
-
-    def _predict(self, inputs):
-        value, _ = sequences.step_all(self._value, inputs.visible, ())
-        return value[..., 0]
 
 
 def cartpole():

@@ -7,7 +7,7 @@ import gymnasium as gym
 
 from agents.parts import layers
 from agents.parts.policy import Policy
-from agents.parts.record import Record
+from agents.parts.record import Rollout
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph import weights
 from agents.tools.graph.backend import tf
@@ -23,11 +23,19 @@ class Networks(NamedTuple):
         value: Predicts the return.
         encoder: What both of them see observations by, or None if they see
             these themselves.
+        value_copy: Copy of the value network on the device where the value is learnt, or None
+            if that is the device of the others.
     """
 
     policy: Any
     value: Any
     encoder: Any = None
+    value_copy: Any = None
+
+    @property
+    def learnt_value(self) -> Any:
+        """Value network to learn: its copy if there is one."""
+        return self.value if self.value_copy is None else self.value_copy
 
     @property
     def are_convolutional(self) -> bool:
@@ -48,29 +56,27 @@ class Task(NamedTuple):
         action_space: Space of the actions.
         num_agents: Number of agents of this rank.
         config: Settings, see `agents.scripts.configs`.
-        critic_device: Where the value network is, and the value is learnt, at
-            the same time as the policy; None if after it, and where it is, as
-            it has to be with several ranks.
+        value_device: Device where the value is learnt, at the same time as the policy; None to
+            learn it after the policy, on the same device, as with several ranks.
         ranks: Those that learn together.
-        rewards: What to learn from instead of the rewards of a record,
-            `[time, agent]`. An algorithm that judges by itself what another
-            one is to learn passes itself on by this; it is called in the graph
-            once an update, and may learn from the record as well.
+        rewards: Function of a rollout that returns the rewards to learn from, `[time, agent]`;
+            by default those of the environments. Called in the graph once an update, so that
+            GAIL can learn its rewards from the rollout as well.
         stacks_frames: Whether observations are stacks of frames, which may be
             kept once each.
-        collect: Makes what acts by a policy and records what comes of it, by
-            default a `Collector` for this task.
+        collect: Makes the collector of a policy, a value network and a task; by default
+            `Collector`.
     """
 
     observ_space: gym.Space
     action_space: gym.Space
     num_agents: int
     config: AttrDict
-    critic_device: str | None = None
+    value_device: str | None = None
     ranks: Communicator = ALONE
-    rewards: Callable[[Record], tf.Tensor] = lambda record: record.reward
+    rewards: Callable[[Rollout], tf.Tensor] = lambda rollout: rollout.reward
     stacks_frames: bool = False
-    collect: Callable[[Policy], Any] | None = None
+    collect: Callable[..., Any] | None = None
 
     @property
     def averages_by_epoch(self) -> bool:
@@ -128,7 +134,7 @@ class Algorithm(tf.Module):
         """
         return {}
 
-    def is_sound(self) -> tf.Tensor:
+    def is_finite(self) -> tf.Tensor:
         """Whether to go on within a program of several updates."""
         return tf.constant(True)
 
@@ -150,7 +156,7 @@ class Algorithm(tf.Module):
         """
         return weights.attributes(self)
 
-    def of_agents(self) -> list[Any]:
+    def per_agent_variables(self) -> list[Any]:
         """Variables of the agents of this rank, `[agent, ...]`, in nests.
 
         Those of all ranks are saved together, so that a run goes on with
@@ -158,7 +164,7 @@ class Algorithm(tf.Module):
         """
         return []
 
-    def of_all_agents(self) -> list[Any]:
+    def variables_of_all_agents(self) -> list[Any]:
         """The same of all ranks' agents, where this one has them all."""
         return []
 
@@ -194,8 +200,8 @@ class Wrapper(Algorithm):
     def update(self) -> dict[str, tf.Tensor]:
         return self.algorithm.update()
 
-    def is_sound(self) -> tf.Tensor:
-        return self.algorithm.is_sound()
+    def is_finite(self) -> tf.Tensor:
+        return self.algorithm.is_finite()
 
     def failure(self) -> Exception | None:
         return self.algorithm.failure()
@@ -203,8 +209,8 @@ class Wrapper(Algorithm):
     def summary(self) -> dict[str, tf.Tensor]:
         return self.algorithm.summary()
 
-    def of_agents(self) -> list[Any]:
-        return self.algorithm.of_agents()
+    def per_agent_variables(self) -> list[Any]:
+        return self.algorithm.per_agent_variables()
 
     def saved(self) -> dict[str, Any]:
         return self.algorithm.saved()

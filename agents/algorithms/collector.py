@@ -1,55 +1,57 @@
-"""What acts for an algorithm and records what comes of it."""
+"""Acting in the environments and recording the rollout."""
 
 from typing import Any
 
 from agents.algorithms.algorithm import Algorithm, Task
 from agents.parts import distributions, sequences
-from agents.parts.critic import Predictor
 from agents.parts.policy import Policy
-from agents.parts.record import Foreseen, Record, Recorder
+from agents.parts.record import Predictions, Recorder, Rollout, States
 from agents.tools.graph import random, state
-from agents.tools.graph.backend import piece, tf
+from agents.tools.graph.backend import compile_part, tf
 from agents.tools.transition import Transition
 
 
 class Collector(tf.Module):
-    """Samples actions from a policy, and records rollouts.
+    """Samples actions, predicts values and records rollouts.
 
-    The horizon is fixed: a rollout has `update_every` steps of every agent,
-    and episodes run on from one to the next.
+    The horizon is fixed: a rollout has `update_every` steps of every agent, and episodes continue
+    from one rollout to the next. The weights do not change within a rollout, so that the outputs
+    of the networks are recorded, and an update computes none of them again.
 
     Args:
-        policy: The policy.
-        task: What the algorithm is made for.
+        policy: Policy to act by.
+        value_network: Network that predicts returns, on the device of the policy.
+        task: Spaces, number of agents and settings.
     """
 
-    # Whether predictions are recorded instead of successors.
-    _foresees = False
-
-    def __init__(self, policy: Policy, task: Task):
+    def __init__(self, policy: Policy, value_network: Any, task: Task):
         super().__init__()
         self._policy = policy
+        self._value_network = value_network
         self._steps = task.config.update_every
-        zero = self._define_state(task.num_agents)
+        networks, count = (policy.network, value_network), task.num_agents
+        zero = States(*(sequences.zero_state(network, count) for network in networks))
         self._state = state.variables(zero)
         self._recorder = Recorder(
             task.observ_space,
             task.action_space,
             self._steps,
-            task.num_agents,
+            count,
             zero,
-            first=task.ranks.rank * task.num_agents,
-            foresees=self._foresees,
-            stacks=self._foresees and task.stacks_frames,
+            first=task.ranks.rank * count,
+            stacks=task.stacks_frames,
         )
+        # Outputs of the networks for the current observations.
+        size = distributions.output_size(task.action_space)
+        self._output = tf.Variable(tf.zeros((count, size)), trainable=False)
+        self._value = tf.Variable(tf.zeros(count), trainable=False)
         seed = random.seed_of(task.config.seed, task.ranks.rank)
         self._seed = tf.Variable(seed, trainable=False)
-        # How many rollouts were taken.
         self._rollouts = tf.Variable(0, trainable=False)
 
     @property
     def rollouts(self) -> tf.Tensor:
-        """How many rollouts were taken so far."""
+        """Number of rollouts taken so far."""
         return self._rollouts.read_value()
 
     def restart(self) -> None:
@@ -57,145 +59,91 @@ class Collector(tf.Module):
         self._recorder.restart()
 
     def begin_episode(self, begins: tf.Tensor) -> None:
-        """Forget the episode before, where the mask is true."""
+        """Reset the recurrent states where the mask is true."""
         state.assign(self._state, sequences.forget(self._state, begins))
 
     def perform(self, observ: Any) -> tf.Tensor:
         """Sample actions for observations `[agent, ...]`."""
-        distribution, new = self._policy.step(observ, state.read(self._state))
-        state.assign(self._state, new)
-        return self._sample(distribution)
+        policy, before = self._policy, state.read(self._state)
+        inputs = policy.normalize(observ)
+        features = policy.encode(inputs.visible)
+        output, policy_state = sequences.step(policy.network, features, before.policy)
+        value, value_state = self._predict(features, before.value)
+        state.assign(self._state, States(policy_state, value_state))
+        self._output.assign(output)
+        self._value.assign(value)
+        return compile_part(self._sample)(output, inputs.mask)
 
     def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
-        """Record what came of the actions."""
+        """Record the step that followed the actions."""
         action = distributions.flatten(self._policy.action_space, action)
-        self._recorder.append(observ, action, transition)
+        predictions = Predictions(
+            self._output.read_value(), self._value.read_value(), self._predict_next(transition)
+        )
+        self._recorder.append(observ, action, transition, predictions)
 
-    def take(self) -> Record:
-        """Take what was recorded, and begin a new rollout."""
+    def take(self) -> Rollout:
+        """Return the recorded rollout and begin a new one."""
         self._rollouts.assign_add(1)
         return self._recorder.take(state.read(self._state))
 
-    def last(self) -> Record:
-        """What was taken last, as long as no other step is recorded."""
+    def last(self) -> Rollout:
+        """Return the rollout that was taken last; valid until the next step is recorded."""
         return self._recorder.last()
 
-    def is_sound(self) -> tf.Tensor:
-        """Whether all that was recorded can be learnt from."""
-        return self._recorder.is_sound()
+    def is_finite(self) -> tf.Tensor:
+        """Return whether all recorded numbers are finite, as a tensor."""
+        return self._recorder.is_finite()
 
     def failure(self) -> Exception | None:
-        """What of the record cannot be learnt from, if anything cannot."""
+        """Return the error of the first recorded number that is not finite, or None."""
         return self._recorder.failure()
 
     def define_key(self, purpose: str, counter: tf.Tensor) -> tf.Tensor:
-        """The random key of a draw of this run, see `random.key`."""
+        """Return the random key for a draw of this run, see `random.key`."""
         return random.key(self._seed, purpose, counter)
 
-    def of_agents(self) -> list[Any]:
+    def per_agent_variables(self) -> list[Any]:
         """Variables of the agents of this rank, `[agent, ...]`."""
-        return [self._state, self._recorder.of_agents()]
+        return [self._state, self._recorder.per_agent_variables()]
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint between rollouts holds, by name."""
-        return {'rollouts': self._rollouts, 'state': self._state, 'rollout': self._recorder}
-
-    def _define_state(self, num_agents: int) -> Any:
-        """The recurrent state at the beginning."""
-        return sequences.zero_state(self._policy.network, num_agents)
-
-    def _sample(self, distribution: distributions.Distribution) -> tf.Tensor:
-        """Draw actions, in the shape that they have in the environment."""
-        count = self._rollouts * self._steps + self._recorder.length
-        action = distribution.sample(self.define_key('action', count))
-        return distributions.unflatten(self._policy.action_space, action)
-
-
-class ForeseeingCollector(Collector):
-    """Predicts returns while it acts, where that takes long to do again.
-
-    The weights do not change within a rollout, so that what is predicted of an
-    observation is the same before an update and when it is acted on. Then a
-    network with convolutions sees each observation once, and no successor has
-    to be kept.
-
-    Args:
-        policy: The policy.
-        predictor: Predicts the returns.
-        task: What the algorithm is made for.
-    """
-
-    _foresees = True
-
-    def __init__(self, policy: Policy, predictor: Predictor, task: Task):
-        self._predictor = predictor
-        super().__init__(policy, task)
-        size = distributions.output_size(task.action_space)
-        # What was put out for the observations that are acted on.
-        self._output = tf.Variable(tf.zeros((task.num_agents, size)), trainable=False)
-        self._value = tf.Variable(tf.zeros(task.num_agents), trainable=False)
-
-    def perform(self, observ: Any) -> tf.Tensor:
-        policy, (before, value_before) = self._policy, state.read(self._state)
-        inputs = policy.prepare(observ)
-        features = policy.encode(inputs.visible)
-        output, after = sequences.step(policy.network, features, before)
-        value, value_after = self._predict(features, value_before)
-        state.assign(self._state, (after, value_after))
-        self._output.assign(output)
-        self._value.assign(value)
-        choose = piece(lambda *given: self._sample(policy.describe(*given)))
-        return choose(output, inputs.mask)
-
-    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
-        action = distributions.flatten(self._policy.action_space, action)
-        foreseen = Foreseen(
-            self._output.read_value(), self._value.read_value(), self._predict_next(transition)
-        )
-        self._recorder.append(observ, action, transition, foreseen)
-
-    def take(self) -> Record:
-        return _split_state(super().take())
-
-    def last(self) -> Record:
-        return _split_state(super().last())
-
-    def _define_state(self, num_agents: int) -> Any:
-        networks = self._policy.network, self._predictor.network
-        return tuple(sequences.zero_state(network, num_agents) for network in networks)
+        """Return the contents of a checkpoint between rollouts, by name."""
+        return {
+            'rollouts': self._rollouts,
+            'state': self._state._asdict(),
+            'rollout': self._recorder,
+        }
 
     def _predict(self, features: Any, before: Any) -> tuple[tf.Tensor, Any]:
-        network = self._predictor.network
-        value, after = sequences.step(network, features, before)
+        value, after = sequences.step(self._value_network, features, before)
         return value[..., 0], after
 
     def _predict_next(self, transition: Transition) -> tf.Tensor:
-        """The values of successors that are not going to be acted on.
-
-        Those after the last step are, but not in this rollout.
-        """
+        """Predict the values of successors that the policy will not act on in this rollout."""
         cut = transition.truncated & ~(transition.terminated | transition.lost)
         ends = self._recorder.length == self._steps - 1
 
         def predict() -> tf.Tensor:
-            inputs = self._policy.prepare(transition.next_observ)
+            inputs = self._policy.normalize(transition.next_observ)
             features = self._policy.encode(inputs.visible)
-            return self._predict(features, state.read(self._state)[1])[0]
+            return self._predict(features, state.read(self._state).value)[0]
 
         return tf.cond(ends | tf.reduce_any(cut), predict, lambda: tf.zeros(cut.shape))
 
-
-def _split_state(record: Record) -> Record:
-    """Tell the state of the policy from that of who predicts."""
-    policy, value = record.state
-    return record._replace(state=policy, value_state=value)
+    def _sample(self, output: tf.Tensor, mask: Any) -> tf.Tensor:
+        """Draw actions, in the shape of the action space."""
+        policy = self._policy
+        count = self._rollouts * self._steps + self._recorder.length
+        action = policy.distribution(output, mask).sample(self.define_key('action', count))
+        return distributions.unflatten(policy.action_space, action)
 
 
 class Collecting(Algorithm):
-    """Acts by a collector.
+    """Algorithm that acts by a collector.
 
     Attributes:
-        collector: Acts, and records what comes of it.
+        collector: Acts and records the rollout.
     """
 
     collector: Collector

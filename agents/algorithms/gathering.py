@@ -5,7 +5,6 @@ which learns from it as if it had all agents itself and sends back the policy.
 The algorithm is whichever there is, and does not know.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from agents.algorithms import pieces
 from agents.algorithms.algorithm import Algorithm, Networks, Task, Wrapper
 from agents.algorithms.collector import Collecting, Collector
 from agents.parts.policy import Policy
-from agents.parts.record import Record
+from agents.parts.record import Rollout
 from agents.tools import errors, nested
 from agents.tools.graph import state, weights
 from agents.tools.graph.backend import compiled, tf
@@ -38,21 +37,22 @@ def define(
         num_agents=count,
         config=task.config.copy(num_agents=count),
         ranks=ALONE,
-        collect=functools.partial(GatheringCollector, task=task),
+        collect=lambda policy, value_network, _: GatheringCollector(policy, value_network, task),
     )
     return Leader(define_algorithm(networks, whole), task.ranks)
 
 
 class GatheringCollector(Collector):
-    """Acts for the agents of a rank; the first one gets the records of all.
+    """Acts for the agents of a rank; the first rank gets the rollouts of all.
 
     Args:
-        policy: The policy.
-        task: What this rank is to do.
+        policy: Policy to act by.
+        value_network: Network that predicts returns.
+        task: Spaces, number of agents and settings of this rank.
     """
 
-    def __init__(self, policy: Policy, task: Task):
-        super().__init__(policy, task)
+    def __init__(self, policy: Policy, value_network: Any, task: Task):
+        super().__init__(policy, value_network, task)
         self._ranks = task.ranks
         self._whole: Any = None
         if self._ranks.rank == 0:
@@ -60,7 +60,7 @@ class GatheringCollector(Collector):
             mine = super().last()
             self._whole = state.variables(_join([mine] * count))
 
-    def take(self) -> Record:
+    def take(self) -> Rollout:
         mine = super().take()
         every = self._ranks.gather(mine, root=0)
         if not every:
@@ -69,11 +69,11 @@ class GatheringCollector(Collector):
         state.assign(self._whole, whole)
         return whole
 
-    def last(self) -> Record:
+    def last(self) -> Rollout:
         return state.read(self._whole)
 
-    def is_sound(self) -> tf.Tensor:
-        return ~self._ranks.any(~super().is_sound())
+    def is_finite(self) -> tf.Tensor:
+        return ~self._ranks.any(~super().is_finite())
 
 
 class Leader(Wrapper):
@@ -88,35 +88,36 @@ class Leader(Wrapper):
         super().__init__()
         self.algorithm = algorithm
         self.policy = algorithm.policy
-        self._sharing = _Sharing(self.policy, ranks)
+        value_network = _find_on_policy(algorithm).value_network
+        self._sharing = _Sharing(self.policy, value_network, ranks)
 
     def update(self) -> dict[str, tf.Tensor]:
         metrics = self.algorithm.update()
-        self._sharing.share(self.algorithm.is_sound())
+        self._sharing.share(self.algorithm.is_finite())
         return metrics
 
-    def of_agents(self) -> list[Any]:
+    def per_agent_variables(self) -> list[Any]:
         # What else is known of agents is known of all of them here.
-        return _find_collector(self.algorithm).of_agents()
+        return _find_on_policy(self.algorithm).collector.per_agent_variables()
 
-    def of_all_agents(self) -> list[Any]:
-        return self.algorithm.of_agents()
+    def variables_of_all_agents(self) -> list[Any]:
+        return self.algorithm.per_agent_variables()
 
 
 class Follower(Collecting):
-    """A rank that acts by the policy that the first one has learnt.
+    """Rank that acts by the networks that the first one has learnt.
 
     Args:
-        networks: The networks of the algorithm, of which it needs the policy.
-        task: What this rank is to do.
+        networks: Networks of the algorithm.
+        task: Spaces, number of agents and settings of this rank.
     """
 
     def __init__(self, networks: Networks, task: Task):
         super().__init__()
         self.policy = pieces.define_policy(networks, task)
-        self.convolutional = self.policy.convolutional
-        self.collector = GatheringCollector(self.policy, task)
-        self._sharing = _Sharing(self.policy, task.ranks)
+        self.convolutional = networks.are_convolutional
+        self.collector = GatheringCollector(self.policy, networks.value, task)
+        self._sharing = _Sharing(self.policy, networks.value, task.ranks)
         self._sound = tf.Variable(True, trainable=False)
 
     def update(self) -> dict[str, tf.Tensor]:
@@ -124,7 +125,7 @@ class Follower(Collecting):
         self._sound.assign(self._sharing.share(tf.constant(True)))
         return {}
 
-    def is_sound(self) -> tf.Tensor:
+    def is_finite(self) -> tf.Tensor:
         return self._sound.read_value()
 
     def failure(self) -> Exception | None:
@@ -137,45 +138,45 @@ class Follower(Collecting):
     def saved(self) -> dict[str, Any]:
         return {'collector': self.collector}
 
-    def of_agents(self) -> list[Any]:
-        return self.collector.of_agents()
+    def per_agent_variables(self) -> list[Any]:
+        return self.collector.per_agent_variables()
 
     @compiled
     def _send_record(self) -> None:
         """Tell the first rank, in the order in which it asks."""
-        self.collector.is_sound()
+        self.collector.is_finite()
         self.collector.take()
 
 
 class _Sharing:
-    """Lets all ranks have the policy of the first.
+    """Copies the policy and the value network of the first rank to all.
 
-    No module, as the policy belongs to who has this.
+    No module, as the networks belong to the algorithm.
     """
 
-    def __init__(self, policy: Policy, ranks: Communicator):
-        self._variables = weights.named_variables(policy)
+    def __init__(self, policy: Policy, value_network: Any, ranks: Communicator):
+        self._variables = weights.named_variables({'policy': policy, 'value': value_network})
         self._ranks = ranks
 
     @compiled
     def share(self, sound: tf.Tensor) -> tf.Tensor:
-        """Share the policy, and whether it has learnt."""
+        """Share the networks, and whether the first rank has learnt."""
         mine = state.read(self._variables), sound
         values, sound = self._ranks.broadcast(mine)
         state.assign(self._variables, values)
         return sound
 
 
-def _find_collector(algorithm: Any) -> Collector:
-    """The collector of an algorithm, or of the one that it is around."""
+def _find_on_policy(algorithm: Any) -> Any:
+    """Return the algorithm that has a collector, or the one that it is wrapped in."""
     while not hasattr(algorithm, 'collector'):
         algorithm = algorithm.algorithm
-    return algorithm.collector
+    return algorithm
 
 
-def _join(records: list[Record]) -> Record:
-    """Put the agents of several records into one."""
-    states = [record.state for record in records]
-    rest = [record._replace(state=()) for record in records]
+def _join(rollouts: list[Rollout]) -> Rollout:
+    """Put the agents of several rollouts into one."""
+    states = [rollout.state for rollout in rollouts]
+    rest = [rollout._replace(state=()) for rollout in rollouts]
     joined = nested.map(lambda *parts: tf.concat(parts, 1), *rest)
     return joined._replace(state=nested.map(lambda *parts: tf.concat(parts, 0), *states))

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.algorithms.algorithm import Networks, Task
+from agents.algorithms.value_learner import ValueLearner
 from agents.parts import adam, policy
 from agents.parts.adam import Adam
-from agents.parts.critic import Critic
 from agents.parts.policy import Policy
 from agents.tools.graph.backend import tf
 
@@ -40,27 +40,22 @@ def define_optimizer(weights: Sequence[Any], task: Task, in_epochs: bool = False
     )
 
 
-def define_critic(networks: Networks, task: Task, batch_size: int, epochs: int) -> Critic:
-    """Make the critic, on its device.
+def define_value_learner(
+    networks: Networks, task: Task, batch_size: int, epochs: int
+) -> ValueLearner:
+    """Make the learner of the value network, on its device.
 
     Args:
-        networks: The networks.
-        task: What the algorithm is made for.
+        networks: Networks of the algorithm.
+        task: Spaces, settings and ranks.
         batch_size: Steps of a minibatch.
-        epochs: How often to go through a rollout.
+        epochs: Passes over a rollout.
     """
-    config = task.config
+    config, network = task.config, networks.learnt_value
     rate = config.value_learning_rate
     rate = config.learning_rate if rate is None else rate
-    with tf.device(task.critic_device):
-        return Critic(
-            networks.value,
-            adam.define(
-                networks.value.trainable_variables, rate, config, task.ranks, task.averages_by_epoch
-            ),
-            task.num_agents,
-            batch_size,
-            epochs,
-            config.value_clip,
-            task.ranks,
+    with tf.device(task.value_device):
+        optimizer = adam.define(
+            network.trainable_variables, rate, config, task.ranks, task.averages_by_epoch
         )
+        return ValueLearner(network, optimizer, batch_size, epochs, task)

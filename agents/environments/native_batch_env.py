@@ -139,7 +139,7 @@ class NativeBatchEnv(tf.Module):
     def close(self) -> None:
         """There is nothing to close."""
 
-    def of_agents(self) -> list[Any]:
+    def per_agent_variables(self) -> list[Any]:
         """Variables of the agents of this rank, `[agent, ...]`."""
         return [self._length, self._state, self._observ, self._begins, self._transition]
 

@@ -86,7 +86,7 @@ class Function:
         before = nested.map(lambda _: next(parts), sizes)
         features = self._policy.encode(visible)
         output, after = sequences.step(network, features, before)
-        chosen = self._policy.describe(output, mask).mode
+        chosen = self._policy.distribution(output, mask).mode
         pairs = zip(states, nested.flatten(after), strict=True)
         return {
             description.ACTION: self._finish(chosen),

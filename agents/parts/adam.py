@@ -6,7 +6,7 @@ from typing import Any
 from agents.parts.flat import Weights
 from agents.parts.optimizer import Optimizer
 from agents.tools.attr_dict import AttrDict
-from agents.tools.graph.backend import piece, tf
+from agents.tools.graph.backend import compile_part, tf
 from agents.tools.graph.communicator import ALONE, Communicator
 
 
@@ -84,19 +84,21 @@ class Adam(Optimizer):
         """The weights of an owner, and the running mean of their gradients."""
         return {**super().summary(owner), f'gradients/{owner}': self._mean.read_value()}
 
-    def follow(
-        self, found: tuple[tf.Tensor, dict[str, Any]], learning_rate_scale: tf.Tensor | float = 1.0
+    def apply(
+        self,
+        gradient: tf.Tensor,
+        means: dict[str, Any],
+        learning_rate_scale: tf.Tensor | float = 1.0,
     ) -> dict[str, tf.Tensor]:
-        gradient, means = found
         # At once where it is not within a program, as there are many numbers.
-        norm = piece(self._apply)(gradient, learning_rate_scale)
+        norm = compile_part(self._apply)(gradient, learning_rate_scale)
         return {**means, 'gradient_norm': norm}
 
     def _apply(self, gradient: tf.Tensor, learning_rate_scale: tf.Tensor | float) -> tf.Tensor:
         """Take one step down a gradient; returns its norm before clipping."""
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         # Before clipping, which by a norm of NaN makes everything NaN.
-        useful = self._useless.count(gradient, norm)
+        useful = self.guard.count(gradient, norm)
         if self._max_norm is not None:
             gradient *= tf.minimum(1.0, self._max_norm / (norm + 1e-8))
         beta_1, beta_2 = self._betas

@@ -56,7 +56,7 @@ class Cloner(tf.Module):
         return nested.map(lambda x: x / count, sums)
 
     def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
-        inputs = self._policy.prepare(rows.observ)
+        inputs = self._policy.normalize(rows.observ)
         inputs, action = nested.map(lambda x: x[None], (inputs, rows.action))
         begins = tf.zeros(action.shape[:2], bool)
         policy = self._policy.unroll(inputs, begins, ())

@@ -118,11 +118,11 @@ class Frames(tf.Module):
         """Forget what was wrong before, as all episodes begin anew."""
         self._sound.assign(tf.ones_like(self._sound))
 
-    def is_sound(self) -> tf.Tensor:
+    def is_finite(self) -> tf.Tensor:
         """Whether all stacks can be told by single frames."""
         return tf.reduce_all(self._sound)
 
-    def first_unsound(self) -> int | None:
+    def first_nonfinite(self) -> int | None:
         """An agent whose stacks cannot."""
         sound = self._sound.numpy()
         return None if sound.all() else int(sound.argmin())

@@ -131,7 +131,7 @@ def mean_of_parts(
     return ranks.mean(nested.map(lambda x: x * (size / count), total))
 
 
-class Useless(tf.Module):
+class NonFiniteGuard(tf.Module):
     """Counts gradients that are not finite, of which none is applied.
 
     A mean over ranks that is not finite is so on all of them, so that they

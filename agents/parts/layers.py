@@ -9,7 +9,7 @@ import numpy as np
 
 from agents.parts import encodings, products
 from agents.tools import nested, spaces
-from agents.tools.graph.backend import keras, piece, tf
+from agents.tools.graph.backend import compile_part, keras, tf
 
 
 def dense(sizes: list[int], activation: Any) -> list[keras.layers.Layer]:
@@ -143,7 +143,7 @@ class Convolutions(keras.layers.Layer):
         return list(self._dense)
 
     def call(self, image: tf.Tensor) -> tf.Tensor:
-        values = piece(self._arrange)(image)
+        values = compile_part(self._arrange)(image)
         for layer in self._convolutions:
             values = layer(values)
         width = math.prod(values.shape[1:])
@@ -169,7 +169,7 @@ def convolution(filters: encodings.Filters, is_large: bool) -> keras.layers.Laye
     """A convolution that rectifies.
 
     Where networks have one of Keras, programs are not compiled around it, see
-    `agents.tools.graph.backend.around_networks`. That is worth it where images
+    `agents.tools.graph.backend.compile_unless_conv`. That is worth it where images
     are large, so that convolutions take most of the time.
     """
     if filters.stride == 1 and not is_large:

@@ -1,11 +1,10 @@
 """Natural gradient steps, by the curvature of each layer."""
 
-from collections.abc import Callable
 from typing import Any
 
 from agents.parts import kronecker
 from agents.parts.flat import Weights
-from agents.parts.optimizer import Optimizer
+from agents.parts.optimizer import Loss, Optimizer
 from agents.tools.graph import vectors
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
@@ -85,29 +84,15 @@ class Kronecker(Optimizer):
         """The weights of an owner, and their last change."""
         return {**super().summary(owner), f'steps/{owner}': self._last.read_value()}
 
-    def measure(
-        self, loss: Callable[[Any], dict[str, tf.Tensor]], rows: Any, part_rows: int | None = None
-    ) -> tuple[tf.Tensor, dict[str, Any]]:
-        """The gradient and the means of rows, and their Kronecker factors.
-
-        The loss returns the mean `score` beside the mean `loss`.
-        """
-
-        def measured(some: Any) -> dict[str, Any]:
-            with tf.GradientTape() as tape, kronecker.tapped(self._blocks):
-                means = loss(some)
-            found = kronecker.measure(self._blocks, tape, means.pop('score'))
-            return {**means, 'factors': found}
-
-        return super().measure(measured, rows, part_rows)
-
-    def follow(
-        self, found: tuple[tf.Tensor, dict[str, Any]], learning_rate_scale: tf.Tensor | float = 1.0
+    def apply(
+        self,
+        gradient: tf.Tensor,
+        means: dict[str, Any],
+        learning_rate_scale: tf.Tensor | float = 1.0,
     ) -> dict[str, tf.Tensor]:
-        gradient, means = found
         factors = means.pop('factors')
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
-        useful = self._useless.count(gradient, norm)
+        useful = self.guard.count(gradient, norm)
         self._update_factors(factors, useful)
         change = self._define_change(gradient, norm, learning_rate_scale)
         change = tf.where(useful, change, 0.0)
@@ -115,6 +100,17 @@ class Kronecker(Optimizer):
         self._step.assign_add(tf.cast(useful, tf.int32))
         self._weights.subtract(change)
         return {**means, 'gradient_norm': norm}
+
+    def _observe(self, loss: Loss) -> Loss:
+        """Return the loss with the Kronecker factors of its rows beside its means."""
+
+        def observed(rows: Any) -> dict[str, Any]:
+            with tf.GradientTape() as tape, kronecker.tapped(self._blocks):
+                means = loss(rows)
+            factors = kronecker.measure(self._blocks, tape, means.pop('score'))
+            return {**means, 'factors': factors}
+
+        return observed
 
     def _update_factors(self, found: list, useful: tf.Tensor) -> None:
         """Take in new factors, and invert them where it is time to.

@@ -232,7 +232,7 @@ class NormalizeReward(tf.Module):
         """Return what a checkpoint holds, by name."""
         return {'statistics': self._statistics, 'returns': self._past}
 
-    def of_agents(self) -> Any:
+    def per_agent_variables(self) -> Any:
         """Variables of the agents of this rank, `[agent, ...]`."""
         return self._past
 

@@ -9,13 +9,13 @@ from agents.tools.graph import state
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 
+Loss = Callable[[Any], dict[str, tf.Tensor]]
+
 
 class Optimizer(tf.Module):
     """Takes steps down the gradients of means over rows.
 
-    A step has two halves, `measure` and `follow`, so that what several
-    optimizers measure is averaged over ranks at the same time. A gradient that
-    is not finite changes no weight and is counted.
+    A gradient that is not finite changes no weight and is counted by the guard.
 
     Args:
         weights: The weights of a network.
@@ -29,7 +29,7 @@ class Optimizer(tf.Module):
         self._weights = weights
         self._all_ranks = ranks
         self._by_epoch = by_epoch
-        self._useless = gradients.Useless(weights)
+        self.guard = gradients.NonFiniteGuard(weights)
 
     @property
     def ranks(self) -> Communicator:
@@ -39,15 +39,15 @@ class Optimizer(tf.Module):
     @property
     def skipped(self) -> tf.Tensor:
         """The number of steps skipped in a row."""
-        return self._useless.skipped
+        return self.guard.skipped
 
     def failure(self) -> Exception | None:
         """Why to give up, if too many gradients were useless."""
-        return self._useless.failure()
+        return self.guard.failure()
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint holds, by name; not the weights."""
-        return self._useless.saved()
+        return self.guard.saved()
 
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
         """Tensors of an owner by name that are worth a histogram."""
@@ -55,7 +55,7 @@ class Optimizer(tf.Module):
 
     def minimize(
         self,
-        loss: Callable[[Any], dict[str, tf.Tensor]],
+        loss: Loss,
         rows: Any,
         learning_rate_scale: tf.Tensor | float = 1.0,
         part_rows: int | None = None,
@@ -63,7 +63,7 @@ class Optimizer(tf.Module):
         """Take one step.
 
         Args:
-            loss: See `gradients.of_rows`, as for the others.
+            loss: Function of rows, see `gradients.of_rows`.
             rows: Nest of tensors `[row, ...]`.
             learning_rate_scale: Factor of the learning rate.
             part_rows: Rows to compute the gradient of at a time.
@@ -71,20 +71,32 @@ class Optimizer(tf.Module):
         Returns:
             The means that the loss returns, and the norm of the gradient.
         """
-        found = self.ranks.mean(self.measure(loss, rows, part_rows))
-        return self.follow(found, learning_rate_scale)
+        gradient, means = gradients.of_rows(
+            self._observe(loss), self._weights, rows, part_rows, self.ranks
+        )
+        return self.apply(gradient, means, learning_rate_scale)
 
-    def measure(
-        self, loss: Callable[[Any], dict[str, tf.Tensor]], rows: Any, part_rows: int | None = None
-    ) -> tuple[tf.Tensor, dict[str, Any]]:
-        """Find the gradient and the means of the rows of this rank."""
-        return gradients.of_rows(loss, self._weights, rows, part_rows)
-
-    def follow(
-        self, found: tuple[tf.Tensor, dict[str, Any]], learning_rate_scale: tf.Tensor | float = 1.0
+    def apply(
+        self,
+        gradient: tf.Tensor,
+        means: dict[str, Any],
+        learning_rate_scale: tf.Tensor | float = 1.0,
     ) -> dict[str, tf.Tensor]:
-        """Take the step that was measured; the same on all ranks."""
+        """Change the weights by a gradient; the same on all ranks.
+
+        Args:
+            gradient: Gradient as one vector.
+            means: What the loss returned, averaged over the rows.
+            learning_rate_scale: Factor of the learning rate.
+
+        Returns:
+            The means for the log, and the norm of the gradient.
+        """
         raise NotImplementedError
+
+    def _observe(self, loss: Loss) -> Loss:
+        """Return the loss, wrapped if the optimizer needs statistics of the layers."""
+        return loss
 
     def end_epoch(self, means: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Let the ranks have the same weights, if they have their own.
@@ -109,5 +121,5 @@ class Optimizer(tf.Module):
         self._weights.assign(found['weights'])
         state.assign(numbers, found['numbers'])
         # The sum, so that all give up when one would.
-        self._useless.assign(tf.round(found['skipped'] * ranks.size))
+        self.guard.assign(tf.round(found['skipped'] * ranks.size))
         return found['means']

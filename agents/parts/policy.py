@@ -11,7 +11,7 @@ from agents.tools.graph.communicator import ALONE, Communicator
 
 
 class Inputs(NamedTuple):
-    """Observations as a policy and a critic take them.
+    """Observations as the policy and the value network take them.
 
     Attributes:
         visible: What networks see: normalized, and without a mask.
@@ -53,7 +53,7 @@ class Policy(tf.Module):
         normalizer: Normalizes the observations.
         action_space: Space of the actions.
         masked: Whether observations have a mask of the actions.
-        encoder: What the policy has in common with a critic, or None.
+        encoder: Encoder that the policy shares with the value network, or None.
     """
 
     def __init__(
@@ -87,15 +87,15 @@ class Policy(tf.Module):
         """Return what a checkpoint holds, by name."""
         return {'network': self.network, 'encoder': self.encoder, 'normalizer': self.normalizer}
 
-    def prepare(self, observ: Any) -> Inputs:
+    def normalize(self, observ: Any) -> Inputs:
         """Normalize observations `[..., *shape]` as environments return them.
 
-        The statistics that this is done by change by `adapt` alone.
+        The statistics that this is done by change by `update_statistics` alone.
         """
         visible, mask = masks.split(observ) if self._masked else (observ, ())
         return Inputs(self.normalizer.transform(visible), mask)
 
-    def adapt(self, observ: Any, sound: tf.Tensor | bool = True) -> None:
+    def update_statistics(self, observ: Any, sound: tf.Tensor | bool = True) -> None:
         """Add observations to the statistics, if they are sound."""
         visible, _ = masks.split(observ) if self._masked else (observ, ())
         self.normalizer.update(visible, sound)
@@ -110,10 +110,10 @@ class Policy(tf.Module):
         Returns:
             The distributions, and the state of the network for the next step.
         """
-        inputs = self.prepare(observ)
+        inputs = self.normalize(observ)
         features = self.encode(inputs.visible)
         output, state = sequences.step(self.network, features, state)
-        return self.describe(output, inputs.mask), state
+        return self.distribution(output, inputs.mask), state
 
     def encode(self, visible: Any) -> Any:
         """What networks are given for what is visible, `[agent, ...]`."""
@@ -130,7 +130,7 @@ class Policy(tf.Module):
         """The distributions for observations `[time, agent, ...]`.
 
         Args:
-            inputs: Observations that `prepare` has made ready.
+            inputs: Observations that `normalize` has returned.
             begins: Where an episode begins, `[time, agent]`.
             state: State of the network before the first step.
         """
@@ -142,9 +142,9 @@ class Policy(tf.Module):
     ) -> distributions.Distribution:
         """The same for what `encode_all` has made of what is visible."""
         output, _ = sequences.unroll(self.network, features, begins, state)
-        return self.describe(output, mask)
+        return self.distribution(output, mask)
 
-    def describe(self, output: tf.Tensor, mask: Any) -> distributions.Distribution:
+    def distribution(self, output: tf.Tensor, mask: Any) -> distributions.Distribution:
         """The distributions that outputs of the network stand for."""
         mask = mask if self._masked else None
         return distributions.from_output(self.action_space, output, mask)

@@ -1,4 +1,4 @@
-"""What was recorded of a rollout, and what is made of it to learn from."""
+"""Storage of the steps between two updates."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,34 +8,57 @@ import numpy as np
 
 from agents.parts import distributions, soundness
 from agents.parts.frames import Frames
-from agents.parts.policy import Inputs
 from agents.tools import errors, layout, nested, spaces
 from agents.tools.graph import state
 from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
 
-class Record(NamedTuple):
-    """What happened in a rollout, leaves `[time, agent, ...]`.
+class States(NamedTuple):
+    """Recurrent states of the networks; () for a network without memory.
 
     Attributes:
-        observ: What was acted on, as the environments returned it, or `Inputs`
-            once the policy has made it ready.
-        begins: Where an episode begins.
-        action: The actions, as distributions are over them.
-        reward: What the environments returned, or once normalized.
-        terminated: Where a state of no further reward was reached.
-        done: Where an episode is over, for whatever reason.
-        lost: Where an environment failed, so that there is nothing to learn.
-        next_observ: The true successors, like `observ`, or () where there are
-            predictions, so that observations are stored once.
-        state: The recurrent state of the policy before the first step,
-            `[agent, ...]`.
-        foreseen: What was predicted while acting, `Foreseen`, or () if nothing
-            was.
-        value_state: The recurrent state before the first step of who did.
-        frames: If observations are stacks of frames that are kept once, these
-            as rows, and `observ` is where to look them up; else ().
+        policy: Recurrent state of the policy network.
+        value: Recurrent state of the value network.
+    """
+
+    policy: Any
+    value: Any
+
+
+class Predictions(NamedTuple):
+    """Network outputs of one step, computed while acting.
+
+    Attributes:
+        output: Output of the policy network, the parameters of the action distributions.
+        value: Predicted returns of the observations.
+        next_value: Predicted returns of the successors where an episode is truncated and at the
+            last step of a rollout; zero or meaningless elsewhere.
+    """
+
+    output: tf.Tensor
+    value: tf.Tensor
+    next_value: tf.Tensor
+
+
+class Rollout(NamedTuple):
+    """Steps of all agents, leaves `[time, agent, ...]`.
+
+    Attributes:
+        observ: Observations as the environments returned them.
+        begins: Mask of the first steps of episodes.
+        action: Actions, flattened to the rows that distributions are over.
+        reward: Rewards of the environments; normalized when learning.
+        terminated: Mask of the steps that reached a terminal state.
+        done: Mask of the last steps of episodes, terminated or truncated.
+        lost: Mask of the steps at which an environment failed; nothing is learnt from them.
+        predictions: Network outputs from acting.
+        state: Recurrent states before the first step, leaves `[agent, ...]`.
+        frames: Rows of single frames if observations are stacks that are stored once, with
+            `observ` holding their indices; else ().
+        inputs: Normalized observations, `Inputs`; () until the update.
+        advantage: Advantages; () until the update.
+        returns: λ-returns, the targets of the value network; () until the update.
     """
 
     observ: Any
@@ -45,64 +68,18 @@ class Record(NamedTuple):
     terminated: tf.Tensor
     done: tf.Tensor
     lost: tf.Tensor
-    next_observ: Any
-    state: Any
-    foreseen: Any = ()
-    value_state: Any = ()
+    predictions: Predictions
+    state: Any  # States, or () if it does not matter.
     frames: Any = ()
-
-
-class Foreseen(NamedTuple):
-    """What networks put out while acting, `[time, agent, ...]`.
-
-    Attributes:
-        output: What describes the distributions of the actions.
-        value: Which return was expected.
-        next_value: The same after a step at which an episode was truncated, and
-            after the last one; else of no meaning.
-    """
-
-    output: tf.Tensor
-    value: tf.Tensor
-    next_value: tf.Tensor
-
-
-class Rollout(NamedTuple):
-    """A rollout to learn from, leaves `[time, agent, ...]`.
-
-    Attributes:
-        inputs: Observations that the policy has made ready.
-        begins: Where an episode begins.
-        action: The actions, as distributions are over them.
-        reward: The rewards as they are learnt from.
-        lost: Where there is nothing to learn.
-        state: The recurrent state of the policy before the first step,
-            `[agent, ...]`.
-        value: Which return the critic expected.
-        advantage: How much better the return was.
-        returns: The returns.
-        output: What described the distributions of the actions, if it has been
-            kept, or ().
-        frames: Where to look up what is visible, as for a record.
-    """
-
-    inputs: Inputs
-    begins: tf.Tensor
-    action: tf.Tensor
-    reward: tf.Tensor
-    lost: tf.Tensor
-    state: Any
-    value: tf.Tensor
-    advantage: tf.Tensor
-    returns: tf.Tensor
-    output: Any = ()
-    frames: Any = ()
+    inputs: Any = ()
+    advantage: Any = ()
+    returns: Any = ()
 
 
 class Recorder(tf.Module):
     """Records the steps since the last update.
 
-    Episodes run on from one rollout to the next, and every row is a real step:
+    Episodes continue from one rollout to the next, and every row is a real step:
     nothing is padded.
 
     Args:
@@ -110,11 +87,9 @@ class Recorder(tf.Module):
         action_space: Space of the actions.
         steps: Number of steps in a rollout.
         num_agents: Number of agents.
-        before: The recurrent state of the policy at the beginning.
-        first: Number of the first agent, where there are those of other ranks.
-        foresees: Whether predictions are recorded instead of successors.
-        stacks: Whether observations are stacks of frames, of which each is to
-            be kept once.
+        before: Recurrent states at the beginning.
+        first: Index of the first agent of this rank, for messages.
+        stacks: Store each frame of stacked observations once.
     """
 
     def __init__(
@@ -123,14 +98,13 @@ class Recorder(tf.Module):
         action_space: gym.Space,
         steps: int,
         num_agents: int,
-        before: Any,
+        before: States,
         first: int = 0,
-        foresees: bool = False,
         stacks: bool = False,
     ):
         super().__init__()
-        self._first, self._foresees = first, foresees
-        specs = _define_specs(observ_space, action_space, foresees)
+        self._first = first
+        specs = _define_specs(observ_space, action_space)
         self._frames: Frames | None = None
         if stacks:
             shape = spaces.shape(observ_space)
@@ -141,8 +115,6 @@ class Recorder(tf.Module):
         self._begins = tf.Variable(begins, trainable=False)
         self._layout = layout.Layout(specs)
         self._counts_actions = spaces.count(action_space) is not None
-        kinds = [spec.dtype for spec in nested.flatten(specs[0])]
-        self._counts_observs = 'int32' in kinds
         self._step = tf.Variable(0, trainable=False)
         self._matrices = [
             tf.Variable(tf.zeros((steps, num_agents, width), kind), trainable=False)
@@ -160,42 +132,45 @@ class Recorder(tf.Module):
         return self._step.read_value()
 
     def append(
-        self, observ: Any, action: tf.Tensor, transition: Transition, foreseen: Any = ()
+        self,
+        observ: Any,
+        action: tf.Tensor,
+        transition: Transition,
+        predictions: Predictions,
     ) -> None:
-        """Record a step, leaves `[agent, ...]`."""
-        if self._foresees:
-            transition = transition._replace(next_observ=())
+        """Record a step, leaves `[agent, ...]`; predictions replace the successors."""
+        transition = transition._replace(next_observ=())
         if self._frames is not None:
             begins, lost = self._begins.read_value(), transition.lost
             self._frames.append(self._step, observ, begins, lost)
             observ = ()
-        matrices = self._layout.pack((observ, action, transition, foreseen))
+        matrices = self._layout.pack((observ, action, transition, predictions))
         for variable, matrix in zip(self._matrices, matrices, strict=True):
             row = tf.IndexedSlices(matrix[None], self._step[None])
             variable.scatter_update(row)
         self._begins.assign(transition.done)
         self._step.assign_add(1)
 
-    def take(self, after: Any) -> Record:
-        """Take what was recorded, and begin a new rollout.
+    def take(self, after: States) -> Rollout:
+        """Return the recorded rollout and begin a new one.
 
         Args:
-            after: The recurrent state of the policy after the last step.
+            after: Recurrent states after the last step.
         """
         state.assign(self._taken, state.read(self._coming))
-        record = self.last()
-        start = {'begins': record.done[-1], 'state': after}
+        rollout = self.last()
+        start = {'begins': rollout.done[-1], 'state': after}
         state.assign(self._coming, start)
         self._step.assign(0)
         if self._frames is None:
-            return record
-        return _with_frames(record, *self._frames.take(record.begins))
+            return rollout
+        return _with_frames(rollout, *self._frames.take(rollout.begins))
 
-    def last(self) -> Record:
-        """What was taken last, as long as no other step is recorded."""
-        observ, action, transition, foreseen = self._unpack()
+    def last(self) -> Rollout:
+        """Return the rollout that was taken last; valid until the next `append`."""
+        observ, action, transition, predictions = self._unpack()
         start, done = state.read(self._taken), transition.done
-        record = Record(
+        rollout = Rollout(
             observ=observ,
             begins=tf.concat([start['begins'][None], done[:-1]], 0),
             action=action,
@@ -203,13 +178,12 @@ class Recorder(tf.Module):
             terminated=transition.terminated,
             done=done,
             lost=transition.lost,
-            next_observ=transition.next_observ,
+            predictions=predictions,
             state=start['state'],
-            foreseen=foreseen,
         )
         if self._frames is None:
-            return record
-        return _with_frames(record, *self._frames.last(record.begins))
+            return rollout
+        return _with_frames(rollout, *self._frames.last(rollout.begins))
 
     def restart(self) -> None:
         """Forget the steps since the last update; all episodes begin anew."""
@@ -219,34 +193,28 @@ class Recorder(tf.Module):
         if self._frames is not None:
             self._frames.restart()
 
-    def is_sound(self) -> tf.Tensor:
-        """Whether all that was recorded can be learnt from."""
-        observ, action, transition, foreseen = self._unpack()
-        # At once, where there are no whole numbers, which have other bits. Nor
-        # what the policy put out, which may be of any size; the actions tell
-        # whether it made sense.
-        sound = soundness.is_sound(
-            nested.flatten((observ, action, transition, foreseen[1:]))
-            if self._counts_observs or foreseen
-            else self._matrices
-        )
+    def is_finite(self) -> tf.Tensor:
+        """Return whether all recorded numbers are finite, as a tensor."""
+        observ, action, transition, predictions = self._unpack()
+        # Not the output of the policy, which may be of any size; the actions
+        # tell whether it made sense.
+        sound = soundness.is_finite(nested.flatten((observ, action, transition, predictions[1:])))
         if self._counts_actions:
             sound &= tf.reduce_min(action) >= 0
-        return sound if self._frames is None else sound & self._frames.is_sound()
+        return sound if self._frames is None else sound & self._frames.is_finite()
 
     def failure(self) -> Exception | None:
-        """What of the record cannot be learnt from, if anything cannot."""
-        if self._frames is not None and not self._frames.is_sound():
+        """Return the error of the first number that cannot be learnt from, or None."""
+        if self._frames is not None and not self._frames.is_finite():
             return self._describe_stacks()
         recorded = nested.map(np.asarray, self._unpack())
-        observ, action, transition, foreseen = recorded
-        before, after = map(nested.flatten, (observ, transition.next_observ))
-        values = [foreseen.value, foreseen.next_value] if foreseen else []
+        observ, action, transition, predictions = recorded
+        before = nested.flatten(observ)
         chosen = action
         if self._counts_actions:
             chosen = np.where(action < 0, math.nan, action)
-        leaves = [*before, chosen, transition.reward, *after, *values]
-        place = soundness.first_unsound(leaves)
+        leaves = [*before, chosen, transition.reward, predictions.value, predictions.next_value]
+        place = soundness.first_nonfinite(leaves)
         if place is None:
             return None
         time, number, agent = place
@@ -257,12 +225,11 @@ class Recorder(tf.Module):
                 'none, as what the network puts out is not finite. Nothing was '
                 'learnt from it.'
             )
-        if number > len(before) + 1 + len(after):
+        if number > len(before) + 1:
+            where = 'an observation' if number == len(before) + 2 else 'the last observation'
             return errors.EnvError(
-                f'The value {leaves[number][time, agent]} was expected of an '
-                f'observation of environment {self._first + agent}, as what '
-                'the network puts out is not finite. Nothing was learnt from '
-                'it.'
+                f'The predicted value must be finite, got {leaves[number][time, agent]} for '
+                f'{where} of environment {self._first + agent}. Nothing was learnt from it.'
             )
         what = 'reward' if number == len(before) + 1 else 'observation'
         return errors.EnvError(
@@ -272,7 +239,7 @@ class Recorder(tf.Module):
             'their squares in 32 bits. Nothing was learnt from it.'
         )
 
-    def of_agents(self) -> Any:
+    def per_agent_variables(self) -> Any:
         """Variables of the agents, `[agent, ...]`."""
         return self._coming
 
@@ -282,7 +249,7 @@ class Recorder(tf.Module):
 
     def _describe_stacks(self) -> Exception:
         assert self._frames is not None
-        agent = self._frames.first_unsound()
+        agent = self._frames.first_nonfinite()
         return errors.EnvError(
             f'Environment {self._first + (agent or 0)} says that it stacks '
             'frames, but what it observes is not the last observation with one '
@@ -295,23 +262,18 @@ class Recorder(tf.Module):
         return self._layout.unpack(self._matrices)
 
 
-def _with_frames(record: Record, frames: tf.Tensor, places: tf.Tensor) -> Record:
-    return record._replace(observ=places, frames=frames)
+def _with_frames(rollout: Rollout, frames: tf.Tensor, places: tf.Tensor) -> Rollout:
+    return rollout._replace(observ=places, frames=frames)
 
 
-def _define_specs(observ_space: gym.Space, action_space: gym.Space, foresees: bool) -> tuple:
-    """What is recorded of each step.
-
-    Observation, action, transition and what was predicted.
-    """
+def _define_specs(observ_space: gym.Space, action_space: gym.Space) -> tuple:
+    """Return specs of an observation, an action, a transition and predictions."""
     observ = spaces.specs(observ_space)
     action = spaces.specs(action_space)
     if not isinstance(action_space, gym.spaces.Discrete):
         action = layout.Spec((math.prod(action.shape),), action.dtype)
     number, flag = layout.Spec((), 'float32'), layout.Spec((), 'bool')
-    if not foresees:
-        return observ, action, Transition(number, flag, flag, observ, flag), ()
     transition = Transition(number, flag, flag, (), flag)
     size = distributions.output_size(action_space)
     output = layout.Spec((size,), 'float32')
-    return observ, action, transition, Foreseen(output, number, number)
+    return observ, action, transition, Predictions(output, number, number)

@@ -36,6 +36,18 @@ def lambda_advantage(
     return _backward(delta, tf.where(done, 0.0, discount * lambda_))
 
 
+def successor_value(value: tf.Tensor, cut_value: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
+    """Values of the successors: that of the next step, or where there is none, the cut value.
+
+    Args:
+        value: Values of the observations.
+        cut_value: Values of the true successors where episodes end and at the last step.
+        done: Mask of the last steps of episodes.
+    """
+    later = tf.concat([value[1:], cut_value[-1:]], 0)
+    return tf.where(done, cut_value, later)
+
+
 def lambda_return(
     reward: tf.Tensor,
     value: tf.Tensor,

@@ -73,25 +73,7 @@ def step_all(network: Any, inputs: Any, states: Any) -> tuple[tf.Tensor, Any]:
         return tf.reshape(x, [time, batch, *x.shape[1:]])
 
     merged = nested.map(merge, (inputs, states))
-    return nested.map(split, _in_parts(lambda x: step(network, *x), merged))
-
-
-def _in_parts(function: Any, inputs: Any) -> Any:
-    """Apply a function to some rows at a time, see `rows_per_part`."""
-    rows = nested.flatten(inputs)[0].shape[0]
-    parts = max(1, rows // PART_STEPS)
-    if parts == 1 or rows % parts:
-        return function(inputs)
-
-    def split(x: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(x, [parts, rows // parts, *x.shape[1:]])
-
-    def merge(x: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(x, [rows, *x.shape[2:]])
-
-    split_inputs = nested.map(split, inputs)
-    outputs = _collect(lambda _, x: function(x), split_inputs, None)
-    return nested.map(merge, outputs)
+    return nested.map(split, step(network, *merged))
 
 
 def _scan(network: Any, inputs: Any, begins: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:

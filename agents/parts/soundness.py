@@ -11,7 +11,7 @@ LIMIT = 2.0**63
 _LIMIT_BITS = int(np.float32(LIMIT).view(np.int32))
 
 
-def is_sound(values: Iterable[tf.Tensor]) -> tf.Tensor:
+def is_finite(values: Iterable[tf.Tensor]) -> tf.Tensor:
     """Whether all are finite, and so are the squares of floats.
 
     By their bits without the sign: as whole numbers these are in the same
@@ -26,7 +26,7 @@ def is_sound(values: Iterable[tf.Tensor]) -> tf.Tensor:
     return tf.reduce_max([0, *largest]) < _LIMIT_BITS
 
 
-def first_unsound(leaves: Iterable[np.ndarray]) -> tuple[int, int, int] | None:
+def first_nonfinite(leaves: Iterable[np.ndarray]) -> tuple[int, int, int] | None:
     """Where the first value that is not sound is.
 
     Args:

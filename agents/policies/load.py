@@ -15,7 +15,7 @@ from agents.tools import choices, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.batch import observations
 from agents.tools.graph import bounds, programs, random, state, weights
-from agents.tools.graph.backend import around_networks, direct, tf
+from agents.tools.graph.backend import bind_concrete, compile_unless_conv, tf
 from agents.tools.runs import saver
 from agents.training import networks, simulation_graph, storage
 
@@ -222,7 +222,7 @@ class LoadedPolicy:
         inputs = nested.map(tf.constant, observ)
         begins = tf.constant(self._begins)
         if deterministic not in self._programs:
-            self._programs[deterministic] = direct(self._act, inputs, begins, deterministic)
+            self._programs[deterministic] = bind_concrete(self._act, inputs, begins, deterministic)
         act = self._programs[deterministic]
         try:
             action = act(*nested.flatten(inputs), begins)
@@ -272,7 +272,7 @@ class LoadedPolicy:
             return observ
         return nested.map(lambda leaf: leaf[row], observ)
 
-    @around_networks
+    @compile_unless_conv
     def _act(self, observ: Any, begins: tf.Tensor, deterministic: bool) -> tf.Tensor:
         before = sequences.forget(state.read(self._state), begins)
         distribution, after = self._policy.step(observ, before)

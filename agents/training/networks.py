@@ -150,7 +150,7 @@ def define(
             are told nothing.
         action_space: Space of the actions.
         config: Settings.
-        value_device: Where the network for the value is to be.
+        value_device: Device for a copy of the value network, if one is needed to learn on.
     """
     observ_space = masks.visible_space(observ_space, action_space)
     function = config.network
@@ -169,11 +169,11 @@ def define(
     _build('policy', networks.policy, inputs, size)
     # Layers that they share have weights by now.
     _require_separate(networks)
-    with tf.device(value_device if networks.are_apart else None):
-        if networks.are_apart and networks.value.weights:
-            # It knows its inputs, so its weights were made elsewhere.
-            networks = networks._replace(value=_make(*arguments).value)
-        _build('value', networks.value, inputs, 1)
+    _build('value', networks.value, inputs, 1)
+    if value_device is not None and networks.are_apart:
+        with tf.device(value_device):
+            networks = networks._replace(value_copy=_make(*arguments).value)
+            _build('value', networks.value_copy, inputs, 1)
     for name, network in networks._asdict().items():
         _require_no_statistics(name, network)
     return networks
@@ -191,6 +191,8 @@ def _make(
 ) -> Networks:
     keras.utils.set_random_seed(config.seed)
     made = function(observ_space, action_space, config)
+    if isinstance(made, Networks):
+        return made
     if not isinstance(made, Sequence) or len(made) not in (2, 3):
         raise errors.ConfigError(
             f'The network {_name(function)} has to return two models, for '

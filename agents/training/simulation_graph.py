@@ -140,7 +140,7 @@ class SimulationGraph:
         algo: The algorithm.
         variables: What a checkpoint holds, by name. What only matters within a
             rollout is left out, as checkpoints are written between them.
-        of_agents: Those of the agents of this rank, and along which of their
+        per_agent_variables: Those of the agents of this rank, and along which of their
             axes the agents are.
         agent_axes: Names of all variables of agents, of whichever rank, and
             along which of their axes the agents are.
@@ -195,7 +195,7 @@ class SimulationGraph:
 
         self._evaluate = evaluate
         self.variables = self._name_variables()
-        self.of_agents = self._list_of_agents()
+        self.per_agent_variables = self._list_of_agents()
         self.agent_axes = self._name_agent_axes()
 
     def train(self, rollouts: int = 1) -> dict[str, float]:
@@ -215,7 +215,7 @@ class SimulationGraph:
 
     def learnt(self) -> list[Any]:
         """The variables that are the same on all ranks once they learnt."""
-        parts = [variable for variable, _ in self.of_agents]
+        parts = [variable for variable, _ in self.per_agent_variables]
         return [
             variable
             for name, variable in self.variables.items()
@@ -295,13 +295,13 @@ class SimulationGraph:
 
     def _list_of_agents(self) -> list[tuple[Any, int]]:
         parts = self.algo, self._batch_env, self._eval_env
-        found = [part.of_agents() for part in parts]
+        found = [part.per_agent_variables() for part in parts]
         first = [(variable, 0) for variable in tools.nested.flatten(found)]
-        return [*first, (self._scores.of_agents(), 1)]
+        return [*first, (self._scores.per_agent_variables(), 1)]
 
     def _name_agent_axes(self) -> dict[str, int]:
-        axes = {id(variable): axis for variable, axis in self.of_agents}
-        for variable in tools.nested.flatten(self.algo.of_all_agents()):
+        axes = {id(variable): axis for variable, axis in self.per_agent_variables}
+        for variable in tools.nested.flatten(self.algo.variables_of_all_agents()):
             axes[id(variable)] = 0
         return {
             name: axes[id(variable)]

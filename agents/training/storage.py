@@ -58,11 +58,13 @@ def define_shared_saver(
 
     def define(whole: Mapping[str, Any]) -> 'Saver':
         assert logdir is not None
-        return define_saver(whole, logdir, keep=keep, place='step', of_agents=graph.agent_axes)
+        return define_saver(
+            whole, logdir, keep=keep, place='step', per_agent_variables=graph.agent_axes
+        )
 
     if ranks.size == 1:
         return define(variables)
-    return SharedSaver(define, variables, graph.of_agents, ranks, check)
+    return SharedSaver(define, variables, graph.per_agent_variables, ranks, check)
 
 
 def last_checkpoint(logdir: Path | None) -> int | None:

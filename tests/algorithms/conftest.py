@@ -37,9 +37,10 @@ class Recorder(OnPolicy):
 
     def __init__(self, networks, task):
         policy = pieces.define_policy(networks, task)
-        critic = pieces.define_critic(networks, task, 12, 1)
-        critic.update = lambda rollout, key, learning_rate_scale: {}
-        super().__init__(policy, Keeper(), critic, task)
+        value_learner = pieces.define_value_learner(networks, task, 12, 1)
+        value_learner.update = lambda rollout, key, learning_rate_scale: {}
+        learner = Keeper(pieces.define_optimizer(policy.weights, task), task)
+        super().__init__(policy, networks.value, learner, value_learner, task)
 
     @property
     def rollout(self):
@@ -132,7 +133,7 @@ def one_step(algo, rng, now, reward, measured):
     algo.begin_episode(tf.constant(begins))
     inputs, log_prob = tf.constant(observ), np.full(AGENTS, np.nan)
     if measured:
-        state = nested.map(tf.identity, algo.collector._state)
+        state = nested.map(tf.identity, algo.collector._state.policy)
         distribution, _ = algo.policy.step(inputs, state)
     action = algo.perform(inputs)
     if measured:

@@ -116,7 +116,7 @@ def read_value(algo):
     """The weights of the value; those that only act have none."""
     while isinstance(algo, Leader) or hasattr(algo, 'discriminator'):
         algo = algo.algorithm
-    return read(algo.critic.network) if hasattr(algo, 'critic') else []
+    return read(algo.value_network) if hasattr(algo, 'value_network') else []
 
 
 def read(network):

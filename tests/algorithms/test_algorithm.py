@@ -29,6 +29,6 @@ def test_only_acting_has_to_be_defined():
     assert algo.update() == {}
     assert algo.summary() == {}
     assert algo.failure() is None
-    assert algo.is_sound()
+    assert algo.is_finite()
     with pytest.raises(NotImplementedError):
         algo.perform(tf.zeros(3))

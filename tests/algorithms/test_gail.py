@@ -279,7 +279,7 @@ def test_rollout_that_is_no_number_teaches_nothing(imitator, play_within):
         np.testing.assert_array_equal(new, old)
     for variable, old in zip(mean, statistics, strict=True):
         np.testing.assert_array_equal(variable, old)
-    assert not algo.is_sound()
+    assert not algo.is_finite()
     assert isinstance(algo.failure(), errors.UserError)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from agents.algorithms.collector import Collector, ForeseeingCollector
 from agents.algorithms.ppo import PPO
 from agents.parts import sequences
 from agents.tools import errors
@@ -16,26 +15,19 @@ pytestmark = pytest.mark.usefixtures('eagerly')
 AGENTS, STEPS = 4, 6
 
 
-class Recording(PPO):
-    """Keeps the successors instead of predicting returns while acting."""
-
-    def _define_collector(self, task):
-        return Collector(self.policy, task)
-
-
 class Keeping(PPO):
     """Keeps the rollout, and the gradient at its beginning."""
 
-    def _learn(self, rollout, chances):
+    def _learn(self, rollout, inputs):
         self.rollout = rollout
         networks = [self.policy.encoder, self.policy.network]
-        networks.append(self.critic.network)
+        networks.append(self.value_network)
         weights = [w.value for n in networks for w in n.trainable_variables]
         with tf.GradientTape() as tape:
             features, _ = sequences.step_all(self.policy.encoder, rollout.inputs.visible, ())
-            policy = self.policy.unroll(rollout.inputs, rollout.begins, rollout.state)
+            policy = self.policy.unroll(rollout.inputs, rollout.begins, rollout.state.policy)
             value, _ = sequences.unroll(
-                self.critic.network, features, rollout.begins, self.critic.before
+                self.value_network, features, rollout.begins, rollout.state.value
             )
             log_prob = policy.log_prob(rollout.action)
             loss = -tf.reduce_mean(rollout.advantage * log_prob)
@@ -43,7 +35,7 @@ class Keeping(PPO):
             error = 0.5 * tf.reduce_mean((rollout.returns - value[..., 0]) ** 2)
             loss += 3.0 * error
         self.expected = vectors.concat(tape.gradient(loss, weights))
-        return super()._learn(rollout, chances)
+        return super()._learn(rollout, inputs)
 
 
 def play(algos, rng, begins):
@@ -74,26 +66,6 @@ def normal(rng, *shape):
 
 
 @pytest.mark.parametrize(
-    'network', ['feed_forward', pytest.param('recurrent', marks=pytest.mark.slow)]
-)
-def test_what_is_foreseen_is_what_would_be_found_afterwards(define, network):
-    algos = [define(kind=kind, network=network, shared_encoder=True) for kind in (PPO, Recording)]
-    collectors = [type(algo.collector) for algo in algos]
-    assert collectors == [ForeseeingCollector, Collector]
-    assert algos[0].collector.last().next_observ == ()
-    rng, begins = np.random.default_rng(0), np.ones(AGENTS, bool)
-    for _ in range(2):
-        begins = play(algos, rng, begins)
-        for algo in algos:
-            algo.update()
-        one, other = (algo._log for algo in algos)
-        for name in ('value', 'advantage', 'returns'):
-            np.testing.assert_allclose(one[name], other[name], atol=1e-5)
-        weights = [algo.learner.optimizer._weights.read() for algo in algos]
-        np.testing.assert_allclose(*weights, atol=1e-5)
-
-
-@pytest.mark.parametrize(
     'network', [pytest.param('feed_forward', marks=pytest.mark.slow), 'recurrent']
 )
 def test_gradient_is_that_of_both_losses(define, network):
@@ -117,7 +89,7 @@ def test_gradient_is_that_of_both_losses(define, network):
         change = algo.summary()['gradients/policy'] - 0.9 * mean
         np.testing.assert_allclose(change, 0.1 * algo.expected, atol=1e-5)
         rollout = algo.rollout
-        error = 0.5 * np.mean((rollout.returns - rollout.value) ** 2)
+        error = 0.5 * np.mean((rollout.returns - rollout.predictions.value) ** 2)
         np.testing.assert_allclose(metrics['value_loss'], error, rtol=1e-5)
         np.testing.assert_allclose(
             metrics['policy_loss'],
@@ -128,10 +100,10 @@ def test_gradient_is_that_of_both_losses(define, network):
 
 def test_value_that_is_no_number_is_told(define):
     algo = define(shared_encoder=True)
-    algo.critic.network.weights[-1].assign([np.nan])
+    algo.value_network.weights[-1].assign([np.nan])
     play([algo], np.random.default_rng(0), np.ones(AGENTS, bool))
     algo.update()
-    with pytest.raises(errors.EnvError, match='value nan was expected of an'):
+    with pytest.raises(errors.EnvError, match='got nan for an observation of environment 0'):
         raise algo.failure()
 
 

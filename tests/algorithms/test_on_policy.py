@@ -6,10 +6,11 @@ import pytest
 from agents.algorithms import on_policy
 from agents.algorithms.learner import scale_advantage
 from agents.parts import returns, sequences
-from agents.tools import errors
+from agents.tools import errors, nested
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import keras, tf
 from agents.tools.transition import Transition
+from agents.training import networks
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 
@@ -41,7 +42,7 @@ def test_advantages_and_returns(recorder, play, normalize):
         zeros = np.zeros(reward.shape[1], np.float32)
         past = returns.discounted_past(reward, played.begins, 0.9, zeros)
         reward = reward / np.std(past)
-    network = algo.critic.network
+    network = algo.value_network
     value, next_value = [
         np.stack([network(tf.constant(x))[:, 0] for x in observ])
         for observ in (played.observ, played.next_observ)
@@ -50,7 +51,7 @@ def test_advantages_and_returns(recorder, play, normalize):
         reward, value, next_value, played.terminated, played.done, 0.9, 0.7
     )
     rollout = algo.rollout
-    np.testing.assert_allclose(rollout.value, value, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(rollout.predictions.value, value, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(rollout.advantage, expected, atol=1e-4)
     np.testing.assert_allclose(rollout.returns, value + expected, atol=1e-4)
 
@@ -58,9 +59,9 @@ def test_advantages_and_returns(recorder, play, normalize):
 def test_rewards_may_be_replaced_before_they_are_normalized(recorder, play):
     seen = []
 
-    def judge(record):
-        seen.append(record)
-        return record.action[..., 0] ** 2
+    def judge(rollout):
+        seen.append(rollout)
+        return rollout.action[..., 0] ** 2
 
     algo = recorder(task={'rewards': judge}, normalize_observ=True, discount=0.0)
     for _ in range(2):
@@ -70,23 +71,21 @@ def test_rewards_may_be_replaced_before_they_are_normalized(recorder, play):
     assert len(seen) == 2
     np.testing.assert_array_equal(seen[1].observ, played.observ)
     np.testing.assert_array_equal(seen[1].reward, played.reward)
-    np.testing.assert_array_equal(seen[1].next_observ, played.next_observ)
-    judged = np.stack([record.action[..., 0] ** 2 for record in seen])
+    judged = np.stack([rollout.action[..., 0] ** 2 for rollout in seen])
     np.testing.assert_allclose(algo.rollout.reward, judged[1] / judged.std(), rtol=1e-4)
     np.testing.assert_allclose(algo.rollout.returns, algo.rollout.reward, atol=1e-5)
 
 
-class ReadingCritic(tf.Module):
-    """Finds the value of an observation in its first number."""
+class First(keras.Model):
+    """Returns the first number of its input."""
 
-    draws = 1
-    network = None
+    def call(self, inputs):
+        return inputs[..., :1]
 
-    def advance(self, visible, begins, next_visible):
-        return visible[..., 0], next_visible[..., 0]
 
-    def update(self, rollout, key, learning_rate_scale):
-        return {}
+def first_number(observ_space, action_space, config):
+    """Networks of which the value is the first number of the observation."""
+    return networks.feed_forward(observ_space, action_space, config)._replace(value=First())
 
 
 def test_lost_step_teaches_nothing_and_ends_at_the_last_good_one(recorder):
@@ -108,9 +107,9 @@ def test_lost_step_teaches_nothing_and_ends_at_the_last_good_one(recorder):
         discount=0.5,
         gae_lambda=0.5,
         normalize_advantage=True,
+        network=first_number,
     )
     config = AttrDict(normalize_advantage=True)
-    algo.critic = ReadingCritic()
     ones, no = tf.ones(4), tf.zeros(4, bool)
     for t in range(6):
         transition = Transition(
@@ -121,7 +120,7 @@ def test_lost_step_teaches_nothing_and_ends_at_the_last_good_one(recorder):
             lost=no | lost[t],
         )
         observ = tf.fill([4, 3], float(value[t]))
-        algo.experience(observ, tf.zeros((4, 2)), transition)
+        algo.experience(observ, algo.perform(observ), transition)
     algo.update()
     rollout = algo.rollout
     np.testing.assert_allclose(rollout.advantage[:, 0], expected, rtol=1e-6)
@@ -152,9 +151,29 @@ def test_learning_sees_the_probabilities_of_acting(recorder, play, network):
         played = play(algo, measured=True)
         algo.update()
         rollout = algo.rollout
-        actions = algo.policy.unroll(rollout.inputs, rollout.begins, rollout.state)
+        actions = algo.policy.unroll(rollout.inputs, rollout.begins, rollout.state.policy)
         log_prob = actions.log_prob(rollout.action)
         np.testing.assert_allclose(log_prob, played.log_prob, atol=1e-6)
+
+
+@each_kind
+def test_successors_are_predicted_where_an_episode_is_cut_off(recorder, play, network):
+    algo = recorder(network=network, normalize_observ=False)
+    before = sequences.zero_state(algo.value_network, 4)
+    for _ in range(2):
+        played = play(algo)
+        algo.update()
+        value, states = sequences.unroll(
+            algo.value_network, tf.constant(played.observ), tf.constant(played.begins), before
+        )
+        before = nested.map(lambda x: x[-1], states)
+        after, _ = sequences.step_all(algo.value_network, tf.constant(played.next_observ), states)
+        found = algo.rollout.predictions
+        np.testing.assert_allclose(found.value, value[..., 0], atol=1e-6)
+        cut = played.done & ~played.terminated
+        cut[-1] = True
+        assert cut[:-1].any()
+        np.testing.assert_allclose(found.next_value[cut], after[..., 0][cut], atol=1e-6)
 
 
 @each_kind
@@ -164,15 +183,15 @@ def test_values_go_on_from_one_rollout_to_the_next(recorder, play, network):
     for _ in range(2):
         parts.append(play(algo))
         algo.update()
-        values.append(algo.rollout.value)
+        values.append(algo.rollout.predictions.value)
     observ, begins = [
         np.concatenate([getattr(part, name) for part in parts]) for name in ('observ', 'begins')
     ]
     value, _ = sequences.unroll(
-        algo.critic.network,
+        algo.value_network,
         tf.constant(observ),
         tf.constant(begins),
-        sequences.zero_state(algo.critic.network, observ.shape[1]),
+        sequences.zero_state(algo.value_network, observ.shape[1]),
     )
     expected = value[..., 0]
     np.testing.assert_allclose(np.concatenate(values), expected, atol=1e-6)
@@ -191,12 +210,12 @@ def test_restart_forgets_the_episodes_under_way(recorder, play, network):
     np.testing.assert_array_equal(rollout.inputs.visible, played.observ)
     assert rollout.begins[0].numpy().all()
     value, _ = sequences.unroll(
-        algo.critic.network,
+        algo.value_network,
         rollout.inputs.visible,
         rollout.begins,
-        sequences.zero_state(algo.critic.network, 4),
+        sequences.zero_state(algo.value_network, 4),
     )
-    np.testing.assert_allclose(rollout.value, value[..., 0], atol=1e-6)
+    np.testing.assert_allclose(rollout.predictions.value, value[..., 0], atol=1e-6)
 
 
 def test_actions_repeat_with_the_seed_and_differ_otherwise(recorder):
@@ -254,7 +273,7 @@ def test_summary_is_of_the_last_rollout(recorder, play, network, limit, monkeypa
     assert summary['entropy'].shape == (6, agents)
     assert summary['mode'].shape == (6, agents, 2)
     np.testing.assert_array_equal(summary['returns'], algo.rollout.returns)
-    count = sum(keras.ops.size(w) for w in algo.critic.network.trainable_variables)
+    count = sum(keras.ops.size(w) for w in algo.value_network.trainable_variables)
     assert len(summary['weights/value']) == count
     assert len(summary['gradients/value']) == count
 

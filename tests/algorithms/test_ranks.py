@@ -57,7 +57,7 @@ def learn(algo, rollouts, agents):
         for time in range(STEPS):
             algo.experience(*nested.map(lambda x, t=time: x[t], mine))
         metrics = algo.update()
-    networks = algo.policy.network, algo.critic.network
+    networks = algo.policy.network, algo.value_network
     weights = [w.numpy() for n in networks for w in n.trainable_variables]
     return nested.map(float, metrics), weights
 
@@ -155,7 +155,7 @@ def test_useless_gradient_on_one_rank_moves_none(learn_together, distribute):
     for mine, others in zip(first[1], second[1], strict=True):
         np.testing.assert_array_equal(mine, others)
         assert np.isfinite(mine).all()
-    skipped = {int(algo.critic.optimizer.skipped) for algo in algos}
+    skipped = {int(algo.value_learner.optimizer.skipped) for algo in algos}
     assert len(skipped) == 1
 
 

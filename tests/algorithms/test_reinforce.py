@@ -59,15 +59,15 @@ def test_gradients_of_parts_average_to_that_of_the_whole():
 class Expectant(REINFORCE):
     """Computes the gradient of a rollout before it is learnt from."""
 
-    def _learn(self, rollout, chances):
+    def _learn(self, rollout, inputs):
         advantage = returns.normalized(rollout.advantage)
         weights = [w.value for w in self.policy.network.trainable_variables]
         with tf.GradientTape() as tape:
-            policy = self.policy.unroll(rollout.inputs, rollout.begins, rollout.state)
+            policy = self.policy.unroll(rollout.inputs, rollout.begins, rollout.state.policy)
             loss = score_loss(policy.log_prob(rollout.action), advantage)
             loss -= 0.5 * tf.reduce_mean(policy.entropy())
         self.expected = loss, vectors.concat(tape.gradient(loss, weights))
-        return super()._learn(rollout, chances)
+        return super()._learn(rollout, inputs)
 
 
 @each_kind

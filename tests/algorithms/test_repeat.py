@@ -94,14 +94,14 @@ def learnt(algo, update):
             step = Transition(reward[:, 0], done, never, after, never)
             algo.experience(*tf.nest.map_structure(tf.constant, (observ, action, step)))
         update()
-    networks = algo.policy.network, algo.critic.network
+    networks = algo.policy.network, algo.value_network
     return [w.numpy() for n in networks for w in n.trainable_variables]
 
 
 @pytest.mark.slow
 def test_update_outside_of_a_graph_learns_what_one_inside_does(define):
     algo = define(learning_rate=0.01)
-    networks = algo.policy.network, algo.critic.network
+    networks = algo.policy.network, algo.value_network
     before = [w.numpy() for n in networks for w in n.trainable_variables]
     outside = learnt(algo, algo.update)
     other = define(learning_rate=0.01)

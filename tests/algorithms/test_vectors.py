@@ -13,7 +13,7 @@ from agents.scripts import configs
 from agents.tools.attr_dict import AttrDict
 from agents.tools.batch.batch_env import BatchEnv
 from agents.tools.graph import simulation
-from agents.tools.graph.backend import tf
+from agents.tools.graph.backend import keras, tf
 from agents.tools.graph.episode_scores import EpisodeScores
 from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.tools.vector.mock_vector import MockVector
@@ -52,18 +52,11 @@ class Keeper(Learner):
         return {}
 
 
-class ReadingCritic(tf.Module):
-    """Finds the value 10 e + t in an observation [e, t]."""
+class Value(keras.Model):
+    """Returns the value 10 e + t of an observation [e, t]."""
 
-    draws = 1
-    network = None
-
-    def advance(self, visible, begins, next_visible):
-        weights = tf.constant([10.0, 1.0])
-        return tuple(tf.linalg.matvec(observ, weights) for observ in (visible, next_visible))
-
-    def update(self, rollout, key, learning_rate_scale):
-        return {}
+    def call(self, observ):
+        return tf.linalg.matvec(observ, tf.constant([10.0, 1.0]))[..., None]
 
 
 def batch_of(lengths, mode):
@@ -86,7 +79,8 @@ def keeper(batch_env, steps, **settings):
     spaces = batch_env.observation_space, batch_env.action_space
     task = Task(*spaces, 2, config)
     policy = pieces.define_policy(networks.define(*spaces, config), task)
-    return OnPolicy(policy, Keeper(), ReadingCritic(), task)
+    learner = Keeper(pieces.define_optimizer(policy.weights, task), task)
+    return OnPolicy(policy, Value(), learner, None, task)
 
 
 @each_mode
@@ -102,7 +96,7 @@ def test_returns_are_those_computed_by_hand(eagerly, mode):
     value, advantage = np.zeros((2, len(lost)))
     value[~lost], advantage[~lost] = VALUE, ADVANTAGE
     value[lost] = LAST if mode is NEXT else []
-    np.testing.assert_allclose(rollout.value[:, 0], value)
+    np.testing.assert_allclose(rollout.predictions.value[:, 0], value)
     np.testing.assert_allclose(rollout.advantage[:, 0], advantage, rtol=1e-6)
     np.testing.assert_allclose(rollout.returns[:, 0], value + advantage)
     # Whatever the policy remembers, nothing is of an episode before.

@@ -105,7 +105,7 @@ class Made:
         self.space.seed(0)
         for row in range(rows):
             writer.write(row, self.space.sample())
-        self.policy.adapt(nested.map(tf.constant, seen))
+        self.policy.update_statistics(nested.map(tf.constant, seen))
 
     def write(self, path, kind='npz'):
         """Write it; returns what goes in and comes out."""

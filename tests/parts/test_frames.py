@@ -74,7 +74,7 @@ def test_stacks_are_those_that_were_recorded(repeats, chance):
         np.testing.assert_array_equal(again, stacks)
         # Of each agent the frames, two before them and a blank one.
         assert rows.shape == (1 + AGENTS * (STEPS + STACK - 1), 4)
-    assert recorder.is_sound()
+    assert recorder.is_finite()
 
 
 def test_what_cannot_be_told_by_single_frames_is_found():
@@ -83,18 +83,18 @@ def test_what_cannot_be_told_by_single_frames_is_found():
     for place, begins in (((2, 0), always), ((2, 1), always), ((2, 0), never)):
         recorder = Frames(SHAPE, STEPS, AGENTS)
         append(recorder, 0, stack, always)
-        assert recorder.first_unsound() is None
+        assert recorder.first_nonfinite() is None
         other = stack.copy()
         other[place] = 8
         append(recorder, 1, other, begins, lost=True)
-        assert recorder.is_sound()
+        assert recorder.is_finite()
         recorder = Frames(SHAPE, STEPS, AGENTS)
         append(recorder, 0, stack, always)
         append(recorder, 1, other, begins)
-        assert not recorder.is_sound()
-        assert recorder.first_unsound() == 2
+        assert not recorder.is_finite()
+        assert recorder.first_nonfinite() == 2
         recorder.restart()
-        assert recorder.is_sound()
+        assert recorder.is_finite()
 
 
 class Flicker(gym.Env):

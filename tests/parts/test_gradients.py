@@ -92,7 +92,7 @@ def test_all_that_comes_along_is_averaged_over_ranks():
 @EACH_WAY
 def test_useless_gradients_are_counted_and_their_weight_is_named(how):
     weights = Weights(model())
-    useless = gradients.Useless(weights)
+    useless = gradients.NonFiniteGuard(weights)
     count = how(lambda g: useless.count(g, tf.norm(g)))
     for position, name in ((0, 'kernel'), (1, 'kernel'), (2, 'Variable')):
         gradient = np.ones(3, np.float32)
@@ -107,6 +107,6 @@ def test_useless_gradients_are_counted_and_their_weight_is_named(how):
 def test_weights_are_named_as_in_the_network():
     network = keras.Sequential([keras.layers.Dense(3, name='thought')])
     network(tf.zeros((1, 2)))
-    useless = gradients.Useless(Weights(network.trainable_variables))
+    useless = gradients.NonFiniteGuard(Weights(network.trainable_variables))
     useless.count(tf.fill([9], np.nan), tf.constant(np.nan))
     assert useless.culprit() == network.trainable_variables[0].path

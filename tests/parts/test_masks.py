@@ -223,8 +223,8 @@ def test_networks_do_not_see_the_mask_and_it_is_not_normalized():
     assert seen and all(keys == ['x'] for keys in seen)
     policy = agents.parts.policy.define(made.policy, space, CHOICE, settings)
     observ = {'action_mask': tf.constant([[0.0, 1, 1]]), 'x': tf.ones((1, 2))}
-    policy.adapt(observ)
-    inputs = policy.prepare(observ)
+    policy.update_statistics(observ)
+    inputs = policy.normalize(observ)
     assert list(inputs.visible) == ['x']
     np.testing.assert_array_equal(inputs.mask, [[False, True, True]])
     distribution, _ = policy.step(observ, ())

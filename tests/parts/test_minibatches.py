@@ -47,21 +47,9 @@ def define_rows(number):
     }
 
 
-def run(recorder, key=0, stop=None, epochs=EPOCHS):
-    passes = define_passes(recorder, key=key, stop=stop, epochs=epochs)
-    return minibatches.train(passes)
-
-
-def define_passes(recorder, key=0, batch_size=BATCH, epochs=EPOCHS, **others):
-    return minibatches.Passes(
-        rows=define_rows(tf.range(ROWS)),
-        batch_size=batch_size,
-        epochs=epochs,
-        key=random.key(0, 'test', key),
-        measure=lambda rows: rows,
-        follow=recorder,
-        **others,
-    )
+def run(recorder, key=0, **others):
+    rows, key = define_rows(tf.range(ROWS)), random.key(0, 'test', key)
+    return minibatches.train(recorder, rows, BATCH, EPOCHS, key, **others)
 
 
 @pytest.mark.parametrize('how', [lambda f: f, compiled], ids=['eager', 'xla'])
@@ -111,36 +99,11 @@ def test_stop_leaves_out_the_epochs_that_remain(how):
 def test_one_minibatch_of_all_rows():
     seen = []
     minibatches.train(
-        minibatches.Passes(
-            rows=tf.range(ROWS),
-            batch_size=ROWS,
-            epochs=1,
-            key=random.key(0, 'test', 0),
-            measure=tf.reduce_sum,
-            follow=lambda x: {'sum': tf.cast(x, tf.float32)},
-            stop=lambda x: seen.append(x['sum']) or tf.constant(False),
-        )
+        lambda rows: {'sum': tf.cast(tf.reduce_sum(rows), tf.float32)},
+        tf.range(ROWS),
+        batch_size=ROWS,
+        epochs=1,
+        key=random.key(0, 'test', 0),
+        stop=lambda x: seen.append(x['sum']) or tf.constant(False),
     )
     assert seen == [ROWS * (ROWS - 1) / 2]
-
-
-@pytest.mark.parametrize('how', [lambda f: f, compiled], ids=['eager', 'xla'])
-def test_passes_in_step_are_what_they_are_alone(how):
-    alone, beside = ([Recorder(), Recorder()] for _ in range(2))
-    for number, recorder in enumerate(alone):
-        how(lambda r=recorder, n=number: run(r, key=100 * n))()
-    every = [define_passes(recorder, key=100 * number) for number, recorder in enumerate(beside)]
-    assert minibatches.fit_together(every)
-    found = how(lambda: minibatches.train_in_step(every))()
-    for one, other, metrics in zip(alone, beside, found, strict=True):
-        np.testing.assert_array_equal(one.orders(), other.orders())
-        assert other.consistent
-        assert (metrics['position'], metrics['epochs']) == (14.5, EPOCHS)
-
-
-@pytest.mark.parametrize(
-    'changes', [{'batch_size': 6}, {'epochs': 3}, {'stop': lambda _: tf.constant(True)}]
-)
-def test_passes_that_differ_in_number_do_not_fit_together(changes):
-    every = [define_passes(None), define_passes(None, **changes)]
-    assert not minibatches.fit_together(every)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agents.parts import normalize
-from agents.parts.record import Recorder
+from agents.parts.record import Predictions, Recorder
 from agents.tools.graph.backend import compiled, tf
 from agents.tools.transition import Transition
 
@@ -41,7 +41,8 @@ def one_program(normalizer, shape):
 
     def append(rows, step):
         after = Transition(zeros, never, never, rows[step], never)
-        recorder.append(rows[step], tf.zeros(agents, tf.int32), after)
+        predictions = Predictions(tf.zeros((agents, 2)), zeros, zeros)
+        recorder.append(rows[step], tf.zeros(agents, tf.int32), after, predictions)
         return (step + 1,)
 
     def rollout_and_update(rollouts, number, _):

@@ -25,7 +25,7 @@ def define(network, **settings):
 @pytest.fixture(params=['feed_forward', 'recurrent'])
 def trained(request):
     made = define(request.param, observ_clip=1.5)
-    made.adapt(observs(offset=5))
+    made.update_statistics(observs(offset=5))
     return made
 
 
@@ -51,7 +51,7 @@ def test_a_step_normalizes_first(trained):
 def test_unrolling_is_one_step_after_the_other(trained):
     begins = tf.cast([[1, 1], [0, 0], [0, 1], [0, 0], [1, 0]], tf.bool)
     state = sequences.zero_state(trained.network, AGENTS)
-    inputs = trained.prepare(observs())
+    inputs = trained.normalize(observs())
     logits = trained.unroll(inputs, begins, state).logits
     for time in range(TIME):
         state = sequences.forget(state, begins[time])
@@ -61,7 +61,7 @@ def test_unrolling_is_one_step_after_the_other(trained):
 
 def test_normalizing_can_be_switched_off():
     made = define('feed_forward', normalize_observ=False)
-    made.adapt(observs(offset=5))
+    made.update_statistics(observs(offset=5))
     distribution, _ = made.step(observs()[0], ())
     expected = made.network(observs()[0])
     np.testing.assert_allclose(distribution.logits, expected, rtol=1e-5)

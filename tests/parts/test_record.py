@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.parts.record import Foreseen, Recorder
+from agents.parts.record import Predictions, Recorder
 from agents.tools import nested
 from agents.tools.graph.backend import compiled, tf
 from agents.tools.transition import Transition
@@ -35,7 +35,7 @@ def observations(rng):
 
 
 def rollout(seed=0):
-    """Observations, actions and transitions of random steps."""
+    """Observations, actions, transitions and predictions of random steps."""
     rng, lead = np.random.default_rng(seed), (STEPS, AGENTS)
     flags = [rng.random(lead) < 0.3 for _ in range(3)]
     transition = Transition(
@@ -46,7 +46,9 @@ def rollout(seed=0):
         lost=flags[2],
     )
     action = rng.integers(0, 4, (*lead, 2)).astype(np.int32)
-    return observations(rng), action, transition
+    sizes = (9,), (), ()
+    predictions = Predictions(*[rng.normal(size=(*lead, *n)).astype('f4') for n in sizes])
+    return observations(rng), action, transition, predictions
 
 
 def record(append, steps, count=STEPS):
@@ -67,9 +69,9 @@ def test_steps_come_back_as_they_were(how):
     assert recorder.length == STEPS
     found = how(recorder.take)(())
     assert recorder.length == 0
-    observ, action, transition = steps
+    observ, action, transition, predictions = steps
     assert_same(found.observ, observ)
-    assert_same(found.next_observ, transition.next_observ)
+    assert_same(found.predictions, predictions)
     assert_same(
         (found.action, found.reward, found.terminated, found.lost),
         (action, transition.reward, transition.terminated, transition.lost),
@@ -112,29 +114,28 @@ def test_restart_forgets_what_was_recorded():
 
 
 @pytest.mark.parametrize('observs', [OBSERVS, OBSERVS['state']], ids=['whole numbers', 'floats'])
-@pytest.mark.parametrize('where', ['reward', 'observ', 'next_observ', None])
-def test_what_cannot_be_learnt_from_is_found(observs, where):
-    observ, action, transition = rollout()
-    if observs is not OBSERVS:
-        observ = observ['state']
-        transition = transition._replace(next_observ=transition.next_observ['state'])
-    place = (2, 1)
-    match where:
-        case 'reward':
-            transition.reward[place] = np.nan
-        case 'observ':
-            _floats(observ)[place] = np.inf
-        case 'next_observ':
-            _floats(transition.next_observ)[place] = np.inf
+@pytest.mark.parametrize(
+    ('where', 'text'),
+    [
+        ('reward', 'Environment 1 returned the reward nan'),
+        ('observ', 'Environment 1 returned the observation'),
+        ('value', 'must be finite, got nan for an observation of environment 1'),
+        ('next_value', 'must be finite, got nan for the last observation of environment 1'),
+        # A policy may exclude actions by itself.
+        ('output', 'None'),
+        ('nothing', 'None'),
+    ],
+)
+def test_numbers_that_are_not_finite_are_found(observs, where, text):
+    observ, action, transition, predictions = rollout()
+    observ = observ if observs is OBSERVS else observ['state']
+    leaves = {**transition._asdict(), **predictions._asdict(), 'observ': _floats(observ)}
+    if where != 'nothing':
+        leaves[where][2, 1] = np.nan
     recorder = define(observs)
-    record(recorder.append, (observ, action, transition))
-    assert recorder.is_sound() == (where is None)
-    failure = recorder.failure()
-    if where is None:
-        assert failure is None
-    else:
-        what = 'reward nan' if where == 'reward' else 'observation'
-        assert f'Environment 1 returned the {what}' in str(failure)
+    record(recorder.append, (observ, action, transition, predictions))
+    assert recorder.is_finite() == (text == 'None')
+    assert text in str(recorder.failure())
 
 
 def _floats(observ):
@@ -142,26 +143,9 @@ def _floats(observ):
 
 
 def test_actions_that_are_none_cannot_be_learnt_from():
-    observ, action, transition = rollout()
-    action[1, 2] = -1
+    steps = rollout()
+    steps[1][1, 2] = -1
     recorder = define()
-    record(recorder.append, (observ, action, transition))
-    assert not recorder.is_sound()
+    record(recorder.append, steps)
+    assert not recorder.is_finite()
     assert 'for environment 2 is none' in str(recorder.failure())
-
-
-@pytest.mark.parametrize('observs', [OBSERVS, OBSERVS['state']], ids=['whole numbers', 'floats'])
-@pytest.mark.parametrize('where', ['output', 'value', 'next_value'])
-def test_foreseen_returns_have_to_be_numbers_and_outputs_need_not(observs, where):
-    observ, action, transition = rollout()
-    observ = observ if observs is OBSERVS else observ['state']
-    lead = STEPS, AGENTS
-    foreseen = Foreseen(np.zeros((*lead, 9), 'f4'), *np.zeros((2, *lead), 'f4'))
-    getattr(foreseen, where)[2, 1] = -np.inf
-    recorder = Recorder(observs, ACTIONS, STEPS, AGENTS, (), foresees=True)
-    record(recorder.append, (observ, action, transition, foreseen))
-    # A policy may rule out choices by itself.
-    assert recorder.is_sound() == (where == 'output')
-    told = str(recorder.failure())
-    expected = 'None' if where == 'output' else 'of environment 1, as what the'
-    assert expected in told

@@ -216,9 +216,7 @@ class Cubic(keras.Model):
 
 @pytest.mark.parametrize('how', [lambda f: f, compiled], ids=['eager', 'xla'])
 @pytest.mark.parametrize('remembers', [False, True])
-def test_gradients_of_gradients(how, remembers, monkeypatch):
-    # In parts, so that there is a loop in any case.
-    monkeypatch.setattr(sequences, 'PART_STEPS', 3)
+def test_gradients_of_gradients(how, remembers):
     network = Cubic(remembers)
     inputs = normal(TIME, BATCH, 1)
     state = sequences.zero_state(network, BATCH)

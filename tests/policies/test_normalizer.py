@@ -97,7 +97,7 @@ def test_statistics_are_those_of_what_was_seen(tiny, tmp_path):
 def test_it_is_what_the_policy_sees_by(native_run):
     policy = agents.load(native_run)
     observs = np.random.default_rng(0).normal(0, 9, (50, 3)).astype(np.float32)
-    seen = policy._policy.prepare(observs).visible.numpy()
+    seen = policy._policy.normalize(observs).visible.numpy()
     np.testing.assert_allclose(policy.normalizer(observs), seen, rtol=1e-6)
     assert policy.normalizer.count == 64
     assert policy.reward_normalizer.count == 64

@@ -170,10 +170,11 @@ def test_checkpoint_restores_every_variable_that_outlives_a_rollout(graph, tmp_p
     )
     # What was recorded in the rollouts, and what the last one came to.
     assert differing == [
+        'collector/output',
         'collector/recorder/matrices/0',
         'collector/recorder/taken/begins',
         'collector/seed',
-        'learner/kl',
+        'collector/value',
         'log/advantage',
         'log/returns',
         'log/reward',

@@ -385,12 +385,14 @@ SPACE = gym.spaces.Box(-1, 1, (3,), np.float32)
 def test_models_that_know_their_inputs_are_on_their_devices(function):
     settings = config(network=function)
     made = networks.define(SPACE, CHOICE, settings, devices.SECOND_DEVICE)
-    for network, device in zip(made[:2], ('CPU:0', 'CPU:1'), strict=True):
+    devices_of = [(made.policy, 'CPU:0'), (made.value, 'CPU:0'), (made.value_copy, 'CPU:1')]
+    for network, device in devices_of:
         for weight in network.weights:
             assert weight.value.device.endswith(device)
     # They begin as they would on one device.
     one = networks.define(SPACE, CHOICE, settings)
-    for network, other in zip(made[:2], one[:2], strict=True):
+    pairs = [(made.policy, one.policy), (made.value, one.value), (made.value_copy, one.value)]
+    for network, other in pairs:
         for mine, theirs in zip(network.get_weights(), other.get_weights(), strict=True):
             np.testing.assert_array_equal(mine, theirs)
 

@@ -4,11 +4,12 @@ from typing import Any
 
 from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import GradientLearner, apply_to_rows, define_steps
+from agents.algorithms.learner import Learner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
-from agents.algorithms.reinforce.reinforce import score_loss
+from agents.algorithms.value_learner import ValueLearner
 from agents.config import sizes
-from agents.parts import critic, sequences
+from agents.parts import sequences
+from agents.parts.losses import score_loss
 from agents.parts.natural import Kronecker
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
@@ -44,10 +45,11 @@ class ACKTR(OnPolicy):
             task.ranks,
         )
         learner = NaturalLearner(policy, optimizer, task)
-        super().__init__(policy, learner, _define_critic(networks, task), task)
+        value_learner = _define_value_learner(networks, task)
+        super().__init__(policy, networks.value, learner, value_learner, task)
 
 
-class NaturalLearner(GradientLearner):
+class NaturalLearner(Learner):
     """Takes a step along the natural gradient of the score-function estimate.
 
     Args:
@@ -56,15 +58,16 @@ class NaturalLearner(GradientLearner):
         task: What the algorithm is made for.
     """
 
-    def __init__(self, policy: Policy, optimizer: Any, task: Task):
-        super().__init__(policy, optimizer, task)
+    def __init__(self, policy: Policy, optimizer: Kronecker, task: Task):
+        super().__init__(optimizer, task)
+        self._policy = policy
         self._step_size = tf.Variable(1.0, trainable=False)
 
     def update(
         self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         network = self._policy.network
-        old = self._policy.unroll(rollout.inputs, rollout.begins, rollout.state)
+        old = self._policy.distribution(rollout.predictions.output, rollout.inputs.mask)
         steps = {
             **define_steps(rollout, self._config, self._ranks),
             # What the policy might have done, for its curvature.
@@ -72,11 +75,11 @@ class NaturalLearner(GradientLearner):
         }
         metrics = self.optimizer.minimize(
             self._loss,
-            sequences.to_rows(network, steps, rollout.state),
+            sequences.to_rows(network, steps, rollout.state.policy),
             learning_rate_scale * self._step_size,
             sequences.rows_per_part(network, self._config.update_every),
         )
-        new = self._policy.unroll(rollout.inputs, rollout.begins, rollout.state)
+        new = self._policy.unroll(rollout.inputs, rollout.begins, rollout.state.policy)
         kl = self._ranks.mean(tf.reduce_mean(old.kl(new)))
         self._adapt(kl, learning_rate_scale)
         return {
@@ -109,23 +112,12 @@ class NaturalLearner(GradientLearner):
         self._step_size.assign(tf.clip_by_value(adapted, SMALLEST, LARGEST))
 
 
-class NaturalCritic(critic.Critic):
-    """Learns values by natural gradients."""
-
-    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
-        # Where the value is the mean of a normal distribution, the score of a
-        # sample is its deviation, 1 on average, times the gradient of this.
-        steps, value = self._predict(rows)
-        error = self._error(steps, value)
-        return {'loss': error, 'score': tf.reduce_mean(value)}
-
-
-def _define_critic(networks: Networks, task: Task) -> NaturalCritic:
-    config = task.config
+def _define_value_learner(networks: Networks, task: Task) -> ValueLearner:
+    config, network = task.config, networks.learnt_value
     rate = config.value_learning_rate
-    with tf.device(task.critic_device):
+    with tf.device(task.value_device):
         optimizer = Kronecker(
-            networks.value,
+            network,
             config.learning_rate if rate is None else rate,
             config.value_kl_clip,
             config.value_damping,
@@ -137,12 +129,4 @@ def _define_critic(networks: Networks, task: Task) -> NaturalCritic:
             task.ranks,
             task.averages_by_epoch,
         )
-        return NaturalCritic(
-            networks.value,
-            optimizer,
-            task.num_agents,
-            config.value_batch_size,
-            config.value_epochs,
-            config.value_clip,
-            task.ranks,
-        )
+        return ValueLearner(network, optimizer, config.value_batch_size, config.value_epochs, task)

@@ -8,7 +8,7 @@ from agents.algorithms.algorithm import Algorithm, Networks, Task
 from agents.parts.cloning import Cloner
 from agents.parts.expert import Expert
 from agents.tools.graph import random
-from agents.tools.graph.backend import around_networks, tf
+from agents.tools.graph.backend import compile_unless_conv, tf
 
 
 class BehaviourCloning(Algorithm):
@@ -53,11 +53,11 @@ class BehaviourCloning(Algorithm):
     def saved(self) -> dict[str, Any]:
         return {'optimizer': self._cloner.optimizer, 'updates': self._updates}
 
-    @around_networks
+    @compile_unless_conv
     def _update(self) -> dict[str, tf.Tensor]:
         count = self._config.clone_steps
         # Statistics of what is shown change once.
-        self.policy.adapt(self._expert.read().observ, self._updates == 0)
+        self.policy.update_statistics(self._expert.read().observ, self._updates == 0)
         key = random.key(self._seed, 'clone', self._updates * count)
         self._updates.assign_add(1)
         means = self._cloner.update(key, count)

@@ -9,10 +9,10 @@ from agents.algorithms.gail.discriminator import Discriminator
 from agents.algorithms.gail.rewards import FORMS
 from agents.parts.cloning import Cloner
 from agents.parts.expert import Expert, Steps, given_action
-from agents.parts.record import Record
+from agents.parts.record import Rollout
 from agents.tools import nested
 from agents.tools.graph import loops, random, state
-from agents.tools.graph.backend import around_networks, tf
+from agents.tools.graph.backend import compile_unless_conv, tf
 
 # How much of what is known of the ends of episodes an update keeps.
 DECAY = 0.9
@@ -83,7 +83,7 @@ class GAIL(Wrapper):
             },
         }
 
-    @around_networks
+    @compile_unless_conv
     def _clone_once(self, cloner: Cloner) -> None:
         """Let the policy act as was shown, once, after the first update.
 
@@ -97,31 +97,31 @@ class GAIL(Wrapper):
 
         tf.cond(self._updates == 1, clone, lambda: 0.0)
 
-    def _judge(self, record: Record) -> tf.Tensor:
+    def _judge(self, rollout: Rollout) -> tf.Tensor:
         """What to learn from instead of rewards, `[time, agent]`."""
-        steps = self._define_steps(record)
+        steps = self._define_steps(rollout)
         sound = ~self._ranks.any(~self._are_sound(steps))
         metrics = self._learn(steps, sound)
-        logits = tf.reshape(self.discriminator.logits(steps), record.reward.shape)
+        logits = tf.reshape(self.discriminator.logits(steps), rollout.reward.shape)
         form = FORMS[self._config.rewards]
         reward = form(logits)
         discount = self._config.discount
         # What would have followed is worth as much as being at an end, forever.
-        end = form(self._judge_end(record.terminated))
+        end = form(self._judge_end(rollout.terminated))
         end *= discount / max(1.0 - discount, 1e-3)
         mean = self._ranks.mean(tf.reduce_mean(reward))
         state.assign(self._log, {**metrics, 'learnt_reward': mean})
-        return reward + tf.where(record.terminated, end, 0.0)
+        return reward + tf.where(rollout.terminated, end, 0.0)
 
-    def _define_steps(self, record: Record) -> Steps:
-        """The steps of a record as the discriminator sees them, in rows."""
-        count = record.reward.shape.num_elements()
-        action = given_action(record.action, self._actions)
+    def _define_steps(self, rollout: Rollout) -> Steps:
+        """The steps of a rollout as the discriminator sees them, in rows."""
+        count = rollout.reward.shape.num_elements()
+        action = given_action(rollout.action, self._actions)
 
         def merge(x: tf.Tensor) -> tf.Tensor:
             return tf.reshape(x, [count, *x.shape[2:]])
 
-        return nested.map(merge, Steps(record.observ, action))
+        return nested.map(merge, Steps(rollout.observ, action))
 
     def _are_sound(self, steps: Steps) -> tf.Tensor:
         """Whether there are only numbers among them."""

@@ -4,10 +4,13 @@ from typing import Any
 
 from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
-from agents.algorithms.learner import GradientLearner, apply_to_rows, define_steps
+from agents.algorithms.learner import Learner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
 from agents.config import sizes
 from agents.parts import sequences
+from agents.parts.losses import score_loss
+from agents.parts.optimizer import Optimizer
+from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools.graph.backend import tf
 
@@ -25,13 +28,25 @@ class REINFORCE(OnPolicy):
         sizes.require_minibatches(config, recurrent)
         policy = pieces.define_policy(networks, task)
         optimizer = pieces.define_optimizer(policy.weights, task)
-        critic = pieces.define_critic(networks, task, config.value_batch_size, config.value_epochs)
+        value_learner = pieces.define_value_learner(
+            networks, task, config.value_batch_size, config.value_epochs
+        )
         learner = ScoreLearner(policy, optimizer, task)
-        super().__init__(policy, learner, critic, task)
+        super().__init__(policy, networks.value, learner, value_learner, task)
 
 
-class ScoreLearner(GradientLearner):
-    """Takes one step along the score-function estimate of the gradient."""
+class ScoreLearner(Learner):
+    """Takes one step along the score-function estimate of the gradient.
+
+    Args:
+        policy: Policy to improve.
+        optimizer: Changes its weights.
+        task: Settings and ranks of the algorithm.
+    """
+
+    def __init__(self, policy: Policy, optimizer: Optimizer, task: Task):
+        super().__init__(optimizer, task)
+        self._policy = policy
 
     def update(
         self, rollout: Rollout, key: tf.Tensor, learning_rate_scale: tf.Tensor
@@ -40,7 +55,7 @@ class ScoreLearner(GradientLearner):
         steps = define_steps(rollout, self._config, self._ranks)
         metrics = self.optimizer.minimize(
             self._loss,
-            sequences.to_rows(network, steps, rollout.state),
+            sequences.to_rows(network, steps, rollout.state.policy),
             learning_rate_scale,
             sequences.rows_per_part(network, self._config.update_every),
         )
@@ -52,16 +67,3 @@ class ScoreLearner(GradientLearner):
         entropy = tf.reduce_mean(policy.entropy())
         loss = score - self._config.entropy_bonus * entropy
         return {'loss': loss, 'entropy': entropy}
-
-
-def score_loss(log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
-    """−E[Â ln π(a|s)], whose gradient is the score-function estimate.
-
-    The mean is over rows, not over episodes. So the gradients of parts of a
-    batch, weighted by how many rows each has, average to the gradient of the
-    whole, however long the episodes are.
-
-    Williams 1992, Simple statistical gradient-following algorithms for
-    connectionist reinforcement learning.
-    """
-    return -tf.reduce_mean(advantage * log_prob)

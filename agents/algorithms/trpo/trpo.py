@@ -9,6 +9,7 @@ from agents.algorithms.on_policy import OnPolicy
 from agents.config import sizes
 from agents.parts import conjugate, gradients, sequences
 from agents.parts.flat import Weights
+from agents.parts.optimizer import Optimizer
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools import nested
@@ -32,8 +33,11 @@ class TRPO(OnPolicy):
         recurrent = sequences.is_recurrent(networks.value)
         sizes.require_minibatches(config, recurrent)
         policy = pieces.define_policy(networks, task)
-        critic = pieces.define_critic(networks, task, config.value_batch_size, config.value_epochs)
-        super().__init__(policy, TrustRegionLearner(policy, task), critic, task)
+        value_learner = pieces.define_value_learner(
+            networks, task, config.value_batch_size, config.value_epochs
+        )
+        learner = TrustRegionLearner(policy, task)
+        super().__init__(policy, networks.value, learner, value_learner, task)
 
 
 class TrustRegionLearner(Learner):
@@ -45,12 +49,9 @@ class TrustRegionLearner(Learner):
     """
 
     def __init__(self, policy: Policy, task: Task):
-        super().__init__()
-        self._policy = policy
-        self._config = task.config
-        self._ranks = task.ranks
         self._weights = Weights(policy.network.trainable_variables)
-        self._useless = gradients.Useless(self._weights)
+        super().__init__(Optimizer(self._weights, task.ranks), task)
+        self._policy = policy
         self._part_rows = sequences.rows_per_part(policy.network, task.config.update_every)
         # The last step, for the log.
         self._step = tf.Variable(tf.zeros(self._weights.size), trainable=False)
@@ -63,34 +64,28 @@ class TrustRegionLearner(Learner):
             self._loss, self._weights, rows, self._part_rows, self._ranks
         )
         norm = tf.sqrt(tf.reduce_sum(slope**2))
-        self._useless.count(slope, norm)
+        self.optimizer.guard.count(slope, norm)
         radius = self._config.kl_target * learning_rate_scale
         step = self._define_step(rows, slope, radius)
         self._step.assign(step)
         return {
             **self._search(rows, before, step, radius),
             'gradient_norm': norm,
-            'skipped': self._useless.skipped,
+            'skipped': self.optimizer.skipped,
         }
 
-    def failure(self) -> Exception | None:
-        return self._useless.failure()
-
-    def summary(self) -> dict[str, tf.Tensor]:
-        return {'weights/policy': self._weights.read(), 'steps/policy': self._step.read_value()}
-
-    def saved(self) -> dict[str, Any]:
-        return self._useless.saved()
+    def summary(self, owner: str) -> dict[str, tf.Tensor]:
+        return {**super().summary(owner), f'steps/{owner}': self._step.read_value()}
 
     def _define_rows(self, rollout: Rollout) -> Any:
         """What is known of each step, to be measured again and again."""
-        old = self._policy.unroll(rollout.inputs, rollout.begins, rollout.state)
+        old = self._policy.distribution(rollout.predictions.output, rollout.inputs.mask)
         steps = {
             **define_steps(rollout, self._config, self._ranks),
             'old': old,
             'old_log_prob': old.log_prob(rollout.action),
         }
-        return sequences.to_rows(self._policy.network, steps, rollout.state)
+        return sequences.to_rows(self._policy.network, steps, rollout.state.policy)
 
     def _define_step(self, rows: Any, slope: tf.Tensor, radius: tf.Tensor) -> tf.Tensor:
         """The step down a slope at whose end the divergence is the radius.

@@ -118,20 +118,19 @@ tf.config.optimizer.set_experimental_options({'disable_meta_optimizer': True})
 compiled = tf.function(jit_compile=True, autograph=False)
 
 
-def piece(function: Callable[..., Any], whole: bool = True) -> Any:
-    """Compile a piece of the graph that is being made.
+def compile_part(function: Callable[..., Any], whole: bool = True) -> Any:
+    """Compile a function as a part of the graph that is being built.
 
-    The piece belongs to that graph, and goes with it: if it were shared by all
-    graphs of the process, it would keep alive whatever is used within it.
+    The part belongs to that graph and is freed with it.
 
     Args:
-        function: The piece.
-        whole: Whether to compile it at all.
+        function: Function to compile; called as it is outside of graphs.
+        whole: False to leave the function uncompiled.
     """
     return compiled(function) if whole and tf.inside_function() else function
 
 
-class around_networks:
+class compile_unless_conv:
     """Compiles a method unless its object has an attribute `convolutional`.
 
     This is where it is decided that convolutions are TensorFlow's own, which
@@ -152,7 +151,7 @@ class around_networks:
         return chosen.__get__(instance, owner)
 
 
-def direct(function: Any, *arguments: Any) -> Callable[..., Any]:
+def bind_concrete(function: Any, *arguments: Any) -> Callable[..., Any]:
     """A function of TensorFlow that is for one kind of arguments only.
 
     To find the program for its arguments at each call takes TensorFlow five
@@ -191,4 +190,4 @@ else:
     os.environ['TF_XLA_FLAGS'] = _before
 
 
-__all__ = ['around_networks', 'compiled', 'direct', 'keras', 'piece', 'tf']
+__all__ = ['bind_concrete', 'compile_part', 'compile_unless_conv', 'compiled', 'keras', 'tf']

@@ -25,7 +25,7 @@ LEARNER = 'agents-learner'
 _SECOND_THREAD = futures.ThreadPoolExecutor(1, LEARNER)
 
 
-def together(
+def run_concurrently(
     first: Callable[[], Any], second: Callable[[], Any], device: str | None
 ) -> tuple[Any, Any]:
     """Call two functions at the same time, the second on a device of its own.

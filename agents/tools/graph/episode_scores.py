@@ -99,7 +99,7 @@ class EpisodeScores(tf.Module):
         }
         return {name: tf.cast(value, tf.float32) for name, value in results.items()}
 
-    def of_agents(self) -> Any:
+    def per_agent_variables(self) -> Any:
         """A variable of the agents of this rank, `[number, agent]`."""
         return self._running
 

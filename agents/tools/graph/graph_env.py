@@ -72,5 +72,5 @@ class GraphEnv(Protocol):
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint holds, by name."""
 
-    def of_agents(self) -> list[Any]:
+    def per_agent_variables(self) -> list[Any]:
         """Return the saved variables with a row for each agent."""

@@ -120,7 +120,7 @@ class InGraphBatchEnv(tf.Module):
         """Nothing is saved: a resumed run begins new episodes."""
         return {}
 
-    def of_agents(self) -> list[Any]:
+    def per_agent_variables(self) -> list[Any]:
         return []
 
     def failure(self) -> BaseException | None:

@@ -46,5 +46,5 @@ class MockAlgorithm(tf.Module):
         self.calls['update'].assign_add(1)
         return {}
 
-    def is_sound(self) -> tf.Tensor:
+    def is_finite(self) -> tf.Tensor:
         return tf.constant(True)

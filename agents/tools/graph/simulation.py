@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from agents.tools.graph.backend import piece, tf
+from agents.tools.graph.backend import compile_part, tf
 from agents.tools.graph.episode_scores import EpisodeScores
 from agents.tools.graph.graph_env import GraphEnv
 
@@ -33,8 +33,8 @@ def simulate(batch_env: GraphEnv, algo: Any, scores: EpisodeScores) -> tf.Tensor
         Which episodes are over.
     """
     whole = not algo.convolutional
-    act = piece(functools.partial(_act, batch_env, algo), whole)
-    record = piece(functools.partial(_record, batch_env, algo, scores), whole)
+    act = compile_part(functools.partial(_act, batch_env, algo), whole)
+    record = compile_part(functools.partial(_record, batch_env, algo, scores), whole)
     observ, action, prepared = act()
     batch_env.step(prepared)
     return record(observ, action)
@@ -115,7 +115,7 @@ def _one_program(
     def several(count: tf.Tensor) -> tuple[tf.Tensor, dict]:
         sums = tf.zeros(len(names))
         # Stops at a rollout that cannot be learnt from, to be reported.
-        (sums,) = _repeat(rollout_and_update, count, (sums,), lambda *_: algo.is_sound())
+        (sums,) = _repeat(rollout_and_update, count, (sums,), lambda *_: algo.is_finite())
         return sums / tf.cast(count, tf.float32), scores.clear()
 
     def operation(count: int = 1) -> dict:

@@ -53,7 +53,7 @@ class Saver:
         place: Name of the variable that tells where the loop is. A checkpoint
             from within an evaluation has the same number of training steps as
             that after it, by which it is replaced.
-        of_agents: Along which axes the agents are, of the variables that have
+        per_agent_variables: Along which axes the agents are, of the variables that have
             some, by name. Those of a checkpoint with another number of agents
             are not restored.
 
@@ -69,14 +69,14 @@ class Saver:
         keep: int = KEEP,
         partial: bool = False,
         place: str | None = None,
-        of_agents: Mapping[str, int] | None = None,
+        per_agent_variables: Mapping[str, int] | None = None,
     ):
         self._directory = pathlib.Path(directory)
         self._variables = dict(variables)
         self._keep = max(keep, FEWEST)
         self._partial = partial
         self._place = place
-        self._of_agents = dict(of_agents or {})
+        self._of_agents = dict(per_agent_variables or {})
         self.anew: dict[str, int] = {}
         self._best: Scored | None = None
         self._held: _Held | None = None

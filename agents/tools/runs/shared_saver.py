@@ -24,7 +24,7 @@ class SharedSaver:
     Args:
         define: Makes the saver of the first rank, given its variables.
         variables: The variables of this rank by name.
-        of_agents: Those of its agents, and along which of their axes the
+        per_agent_variables: Those of its agents, and along which of their axes the
             agents are; as many on every rank, in the same order.
         ranks: All ranks.
         check: Called before a checkpoint is written, to refuse it.
@@ -37,7 +37,7 @@ class SharedSaver:
         self,
         define: Callable[[Mapping[str, Any]], Saver],
         variables: Mapping[str, tf.Variable],
-        of_agents: Sequence[tuple[tf.Variable, int]],
+        per_agent_variables: Sequence[tuple[tf.Variable, int]],
         ranks: World,
         check: Callable[[], None] = lambda: None,
     ):
@@ -48,7 +48,9 @@ class SharedSaver:
         names = {id(variable): name for name, variable in variables.items()}
         self._names = names
         self._parts = [
-            _Parts(variable, axis, ranks) for variable, axis in of_agents if id(variable) in names
+            _Parts(variable, axis, ranks)
+            for variable, axis in per_agent_variables
+            if id(variable) in names
         ]
         parts = {names[id(part.mine)]: part for part in self._parts}
         every = ranks.gather(sorted({*variables} - {*parts}))

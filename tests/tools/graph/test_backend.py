@@ -159,7 +159,7 @@ def test_direct_call_is_that_of_the_function():
         return 10 * nest['b'] + (2.0 if twice else 1.0) * variable, nest['a']
 
     nest = {'b': tf.constant(3.0), 'a': tf.constant(4.0)}
-    call = backend.direct(add, nest, True)
+    call = backend.bind_concrete(add, nest, True)
     assert [x.numpy() for x in call(*nested.flatten(nest))] == [32.0, 4.0]
     variable.assign(5.0)
     assert [x.numpy() for x in call(*nested.flatten(nest))] == [40.0, 4.0]

@@ -18,7 +18,10 @@ on_two_devices = pytest.mark.skipif(
 
 @each_device
 def test_together_returns_in_order(device):
-    assert devices.together(lambda: 'first', lambda: 'second', device) == ('first', 'second')
+    assert devices.run_concurrently(lambda: 'first', lambda: 'second', device) == (
+        'first',
+        'second',
+    )
 
 
 @on_two_devices
@@ -29,7 +32,7 @@ def test_together_runs_both_at_the_same_time():
         barrier.wait()  # Raises unless the other one comes.
         return tf.constant(1.0).device
 
-    first, second = devices.together(meet, meet, devices.SECOND_DEVICE)
+    first, second = devices.run_concurrently(meet, meet, devices.SECOND_DEVICE)
     assert first.endswith('CPU:0')
     assert second.endswith('CPU:1')
 
@@ -41,7 +44,7 @@ def test_together_without_a_device_is_one_after_the_other():
         order.append(threading.current_thread())
         return len(order), tf.constant(1.0).device[-5:]
 
-    both = devices.together(call, call, None)
+    both = devices.run_concurrently(call, call, None)
     assert both == ((1, 'CPU:0'), (2, 'CPU:0'))
     assert order == [threading.current_thread()] * 2
 
@@ -52,7 +55,7 @@ def test_together_in_a_graph_is_one_after_the_other(device):
 
     @tf.function
     def both():
-        return devices.together(
+        return devices.run_concurrently(
             lambda: order.assign_add(1).read_value(),
             lambda: order.assign(order * 10).read_value(),
             device,
@@ -70,7 +73,7 @@ def test_together_raises_what_either_raises(device, place):
     functions = [lambda: 1, lambda: 2]
     functions[place] = fail
     with pytest.raises(ValueError, match='not today'):
-        devices.together(*functions, device)
+        devices.run_concurrently(*functions, device)
 
 
 @on_two_devices
@@ -87,7 +90,7 @@ def test_together_waits_for_the_second_if_the_first_raises():
         ended.append(True)
 
     with pytest.raises(ValueError, match='not today'):
-        devices.together(fail, take_longer, devices.SECOND_DEVICE)
+        devices.run_concurrently(fail, take_longer, devices.SECOND_DEVICE)
     assert ended
 
 
@@ -97,5 +100,7 @@ def test_together_tells_of_both_errors():
         raise ValueError(text)
 
     with pytest.raises(ValueError, match='not today') as caught:
-        devices.together(lambda: fail('not today'), lambda: fail('nor ever'), devices.SECOND_DEVICE)
+        devices.run_concurrently(
+            lambda: fail('not today'), lambda: fail('nor ever'), devices.SECOND_DEVICE
+        )
     assert str(caught.value.__cause__) == 'nor ever'
