@@ -62,8 +62,6 @@ class Task(NamedTuple):
         rewards: Function of a rollout that returns the rewards to learn from, `[time, agent]`;
             by default those of the environments. Called in the graph once an update, so that
             GAIL can learn its rewards from the rollout as well.
-        stacks_frames: Whether observations are stacks of frames, which may be
-            kept once each.
         collect: Makes the collector of a policy, a value network and a task; by default
             `Collector`.
     """
@@ -75,7 +73,6 @@ class Task(NamedTuple):
     value_device: str | None = None
     ranks: Communicator = ALONE
     rewards: Callable[[Rollout], tf.Tensor] = lambda rollout: rollout.reward
-    stacks_frames: bool = False
     collect: Callable[..., Any] | None = None
 
     @property

@@ -39,7 +39,6 @@ class Collector(tf.Module):
             count,
             zero,
             first=task.ranks.rank * count,
-            stacks=task.stacks_frames,
         )
         # Outputs of the networks for the current observations.
         size = distributions.output_size(task.action_space)

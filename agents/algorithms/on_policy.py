@@ -9,11 +9,10 @@ from agents.algorithms.collector import Collecting, Collector
 from agents.algorithms.learner import Learner
 from agents.algorithms.value_learner import ValueLearner
 from agents.parts import layers, moments, normalize, returns
-from agents.parts.frames import look_up
 from agents.parts.losses import explained_variance
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
-from agents.tools import errors, nested, spaces
+from agents.tools import errors, nested
 from agents.tools.graph import state
 from agents.tools.graph.backend import compile_part, compile_unless_conv, tf
 from agents.tools.graph.devices import run_concurrently
@@ -78,16 +77,12 @@ class OnPolicy(Collecting):
         self.learner = learner
         self.value_learner = value_learner
         self.convolutional = layers.has_convolutions(policy.network, policy.encoder, value_network)
-        # Only joint learning looks frames up.
-        self.keeps_frames = task.stacks_frames and value_learner is None
-        task = task._replace(stacks_frames=self.keeps_frames)
         define_collector = task.collect or Collector
         self.collector = define_collector(policy, value_network, task)
         self.reward_normalizer = normalize.NormalizeReward(
             task.num_agents, config.normalize_reward, config.discount, config.reward_clip, ranks
         )
         self._config = config
-        self._observ_shape = spaces.shape(task.observ_space)
         self._ranks = ranks
         self._rewards = task.rewards
         self._critic_device = task.value_device
@@ -126,11 +121,8 @@ class OnPolicy(Collecting):
         count = max(1, SUMMARY_STEPS // self._config.update_every)
         last = self.collector.last()
         before = nested.map(lambda x: x[:count], last.state.policy)
-        some = nested.map(lambda x: x[:, :count], last._replace(state=(), frames=()))
-        observ = some.observ
-        if self.keeps_frames:
-            observ = look_up(last.frames, observ, self._observ_shape)
-        inputs = self.policy.normalize(observ)
+        some = nested.map(lambda x: x[:, :count], last._replace(state=()))
+        inputs = self.policy.normalize(some.observ)
         actions = self.policy.unroll(inputs, some.begins, before)
         names = nested.names(inputs.visible, 'observ')
         leaves = nested.flatten(inputs.visible)

@@ -434,9 +434,6 @@ ALGORITHM_GROUPS = {
                 'nats',
             ),
             'entropy_bonus': ENTROPY_BONUS,
-            'single_frames': Setting(
-                True, kinds.FLAG, 'Whether frames that an environment stacks are kept once each'
-            ),
             'shared_encoder': Setting(
                 None,
                 kinds.FLAG_OR_NONE,

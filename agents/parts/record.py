@@ -7,7 +7,6 @@ import gymnasium as gym
 import numpy as np
 
 from agents.parts import distributions, soundness
-from agents.parts.frames import Frames
 from agents.tools import errors, layout, nested, spaces
 from agents.tools.graph import state
 from agents.tools.graph.backend import tf
@@ -54,8 +53,6 @@ class Rollout(NamedTuple):
         lost: Mask of the steps at which an environment failed; nothing is learnt from them.
         predictions: Network outputs from acting.
         state: Recurrent states before the first step, leaves `[agent, ...]`.
-        frames: Rows of single frames if observations are stacks that are stored once, with
-            `observ` holding their indices; else ().
         inputs: Normalized observations, `Inputs`; () until the update.
         advantage: Advantages; () until the update.
         returns: λ-returns, the targets of the value network; () until the update.
@@ -70,7 +67,6 @@ class Rollout(NamedTuple):
     lost: tf.Tensor
     predictions: Predictions
     state: Any  # States, or () if it does not matter.
-    frames: Any = ()
     inputs: Any = ()
     advantage: Any = ()
     returns: Any = ()
@@ -89,7 +85,6 @@ class Recorder(tf.Module):
         num_agents: Number of agents.
         before: Recurrent states at the beginning.
         first: Index of the first agent of this rank, for messages.
-        stacks: Store each frame of stacked observations once.
     """
 
     def __init__(
@@ -100,16 +95,10 @@ class Recorder(tf.Module):
         num_agents: int,
         before: States,
         first: int = 0,
-        stacks: bool = False,
     ):
         super().__init__()
         self._first = first
         specs = _define_specs(observ_space, action_space)
-        self._frames: Frames | None = None
-        if stacks:
-            shape = spaces.shape(observ_space)
-            self._frames = Frames(shape, steps, num_agents)
-            specs = (), *specs[1:]
         # Where the step that is recorded next begins an episode.
         begins = tf.ones(num_agents, bool)
         self._begins = tf.Variable(begins, trainable=False)
@@ -140,10 +129,6 @@ class Recorder(tf.Module):
     ) -> None:
         """Record a step, leaves `[agent, ...]`; predictions replace the successors."""
         transition = transition._replace(next_observ=())
-        if self._frames is not None:
-            begins, lost = self._begins.read_value(), transition.lost
-            self._frames.append(self._step, observ, begins, lost)
-            observ = ()
         matrices = self._layout.pack((observ, action, transition, predictions))
         for variable, matrix in zip(self._matrices, matrices, strict=True):
             row = tf.IndexedSlices(matrix[None], self._step[None])
@@ -162,15 +147,13 @@ class Recorder(tf.Module):
         start = {'begins': rollout.done[-1], 'state': after}
         state.assign(self._coming, start)
         self._step.assign(0)
-        if self._frames is None:
-            return rollout
-        return _with_frames(rollout, *self._frames.take(rollout.begins))
+        return rollout
 
     def last(self) -> Rollout:
         """Return the rollout that was taken last; valid until the next `append`."""
         observ, action, transition, predictions = self._unpack()
         start, done = state.read(self._taken), transition.done
-        rollout = Rollout(
+        return Rollout(
             observ=observ,
             begins=tf.concat([start['begins'][None], done[:-1]], 0),
             action=action,
@@ -181,17 +164,12 @@ class Recorder(tf.Module):
             predictions=predictions,
             state=start['state'],
         )
-        if self._frames is None:
-            return rollout
-        return _with_frames(rollout, *self._frames.last(rollout.begins))
 
     def restart(self) -> None:
         """Forget the steps since the last update; all episodes begin anew."""
         self._step.assign(0)
         for begins in (self._coming['begins'], self._begins):
             begins.assign(tf.ones_like(begins))
-        if self._frames is not None:
-            self._frames.restart()
 
     def is_finite(self) -> tf.Tensor:
         """Return whether all recorded numbers are finite, as a tensor."""
@@ -201,12 +179,10 @@ class Recorder(tf.Module):
         sound = soundness.is_finite(nested.flatten((observ, action, transition, predictions[1:])))
         if self._counts_actions:
             sound &= tf.reduce_min(action) >= 0
-        return sound if self._frames is None else sound & self._frames.is_finite()
+        return sound
 
     def failure(self) -> Exception | None:
         """Return the error of the first number that cannot be learnt from, or None."""
-        if self._frames is not None and not self._frames.is_finite():
-            return self._describe_stacks()
         recorded = nested.map(np.asarray, self._unpack())
         observ, action, transition, predictions = recorded
         before = nested.flatten(observ)
@@ -247,23 +223,8 @@ class Recorder(tf.Module):
         """Return what a checkpoint between rollouts holds, by name."""
         return self._coming
 
-    def _describe_stacks(self) -> Exception:
-        assert self._frames is not None
-        agent = self._frames.first_nonfinite()
-        return errors.EnvError(
-            f'Environment {self._first + (agent or 0)} says that it stacks '
-            'frames, but what it observes is not the last observation with one '
-            'more frame, nor the start of an episode with blank ones or its '
-            'first before it. Nothing was learnt from it. Choose '
-            'single_frames=False to have observations kept as they are.'
-        )
-
     def _unpack(self) -> tuple[Any, tf.Tensor, Transition, Any]:
         return self._layout.unpack(self._matrices)
-
-
-def _with_frames(rollout: Rollout, frames: tf.Tensor, places: tf.Tensor) -> Rollout:
-    return rollout._replace(observ=places, frames=frames)
 
 
 def _define_specs(observ_space: gym.Space, action_space: gym.Space) -> tuple:

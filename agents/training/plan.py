@@ -22,9 +22,6 @@ ONE_PROGRAM_STEPS = 2048
 # Most numbers that the networks by name see of an observation.
 MAX_INPUTS = 2**18
 
-# Most frames that are stacked along the first axis of an observation.
-MOST_FRAMES = 16
-
 
 # Reports of a training, unless the setting `log_every` says otherwise.
 LOG_POINTS = 100
@@ -120,9 +117,6 @@ def require_room(observ_space: gym.Space, action_space: gym.Space, config: AttrD
     size = sum(
         math.prod(spaces.shape(leaf)) * (1 if leaf.dtype == 'uint8' else 4) for leaf in leaves
     )
-    frames = spaces.shape(visible)[:1]
-    if config.get('single_frames') and frames and 0 < frames[0] <= MOST_FRAMES:
-        size //= frames[0]  # Frames that are stacked may be kept once.
     rows = config.num_agents * config.update_every
     memory = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
     if rows * size > memory:

@@ -1,7 +1,6 @@
 """The graph of a training: environments, algorithm and their variables."""
 
 import functools
-import numbers
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +8,7 @@ import gymnasium as gym
 
 from agents import algorithms, tools
 from agents.parts import encodings
-from agents.tools import cpu, errors, spaces, world
+from agents.tools import cpu, errors, world
 from agents.tools.attr_dict import AttrDict
 from agents.training import env_setup
 
@@ -111,26 +110,9 @@ def define_simulation_graph(
         config,
         device,
         mpi.define(ranks),
-        stacks_frames=_stacks_frames(batch_env, config),
     )
     algo = algorithms.define(made, task)
     return SimulationGraph(algo, batch_env, eval_env, config, one_program, ranks)
-
-
-def _stacks_frames(batch_env: Any, config: AttrDict) -> bool:
-    """Return whether observations stack frames that are to be kept once.
-
-    The environment says so, as Gymnasium's FrameStackObservation does.
-    """
-    alone = config.rewards == 'environment' and config.distribute != 'gather'
-    space = batch_env.observation_space
-    if batch_env.keeps_state or not (alone and config.get('single_frames')):
-        return False
-    if not isinstance(space, gym.spaces.Box) or space.dtype != 'uint8':
-        return False
-    count = batch_env.count_stacked()
-    is_count = isinstance(count, numbers.Integral)
-    return is_count and 1 < count == spaces.shape(space)[0]
 
 
 class SimulationGraph:

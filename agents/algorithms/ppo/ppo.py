@@ -3,7 +3,6 @@
 Rollout and advantages are those of `agents.algorithms.on_policy`; epochs and loss are here.
 """
 
-import functools
 from typing import Any
 
 from agents.algorithms import pieces
@@ -13,11 +12,10 @@ from agents.algorithms.on_policy import OnPolicy
 from agents.algorithms.ppo import losses
 from agents.config import sizes
 from agents.parts import distributions, minibatches, sequences
-from agents.parts.frames import look_up
 from agents.parts.losses import value_loss
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
-from agents.tools import errors, spaces
+from agents.tools import errors
 from agents.tools.graph.backend import tf
 
 
@@ -64,7 +62,6 @@ class ProximalLearner(Learner):
         self.draws = task.config.update_epochs
         self._policy = policy
         self._value_network = value_network
-        self._observ_space = task.observ_space
         self._penalty = tf.Variable(task.config.kl_init_penalty, trainable=False)
 
     def update(
@@ -75,10 +72,8 @@ class ProximalLearner(Learner):
         if config.surrogate == 'penalty':
             part_rows = None  # The loss is no mean over rows.
 
-        loss = functools.partial(self._loss, frames=rollout.frames)
-
         def step(rows: Any) -> dict[str, tf.Tensor]:
-            return self.optimizer.minimize(loss, rows, learning_rate_scale, part_rows)
+            return self.optimizer.minimize(self._loss, rows, learning_rate_scale, part_rows)
 
         def is_far(means: dict[str, tf.Tensor]) -> tf.Tensor:
             return means['kl'] > (config.kl_stop or float('inf'))
@@ -121,7 +116,7 @@ class ProximalLearner(Learner):
             before = rollout.state
         return sequences.to_rows(self._policy.network, steps, before)
 
-    def _loss(self, rows: Any, frames: Any) -> dict[str, tf.Tensor]:
+    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
         """Return the `loss` of a minibatch, and means for the log."""
         config, policy = self._config, self._policy
         steps, before = sequences.from_rows(policy.network, rows)
@@ -129,8 +124,6 @@ class ProximalLearner(Learner):
             new = policy.unroll(steps['inputs'], steps['begins'], before)
             return self._policy_loss(steps, new)
         visible, mask = steps['inputs']
-        if not isinstance(frames, tuple):
-            visible = look_up(frames, visible, spaces.shape(self._observ_space))
         policy_state, value_state = before or ((), ())
         features = policy.encode_all(visible)
         new = policy.unroll_features(features, mask, steps['begins'], policy_state)

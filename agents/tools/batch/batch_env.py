@@ -16,7 +16,6 @@ import numpy as np
 from agents.tools import errors, nested, spaces
 from agents.tools.batch import infos, members, observations
 from agents.tools.batch.env_slice import at_most
-from agents.tools.vector.vector_slice import VectorSlice
 from agents.tools.workers import block, turns
 from agents.tools.workers.external_process import ExternalProcess
 from agents.tools.workers.replies import Replies
@@ -140,20 +139,6 @@ class BatchEnv:
             }
             results.update({i: promise() for i, promise in promises.items()})
         return [results[index] for index in range(len(self))]
-
-    def count_stacked(self) -> Any:
-        """How many frames the environments say that an observation stacks.
-
-        As Gymnasium's FrameStackObservation does; 1 if they say nothing.
-        Others may mean something else by a stack_size, so that it can be
-        anything.
-        """
-        member = self._members[0]
-        if isinstance(member, VectorSlice):
-            return member.count_stacked()
-        if not self[0].call('has_wrapper_attr', 'stack_size'):
-            return 1
-        return self[0].call('stack_size')
 
     def info_names(self) -> list[str]:
         """What infos had beside the numbers that are wanted."""

@@ -168,14 +168,6 @@ class CheckedVector:
             )
         return value
 
-    def count_stacked(self) -> Any:
-        """How many frames an observation stacks, see `BatchEnv`."""
-        if self._members and self._members[0].has_wrapper_attr('stack_size'):
-            return self._members[0].get_wrapper_attr('stack_size')
-        # It does not say, but always does.
-        stacks = type(self.env.unwrapped).__name__ == 'AtariVectorEnv'
-        return spaces.shape(self.observation_space)[0] if stacks else 1
-
     def close(self) -> None:
         vector = self.env.unwrapped
         with self.errors.telling('in close'):

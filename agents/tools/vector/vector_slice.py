@@ -186,10 +186,6 @@ class VectorSlice:
                     return vector_frames.of_observation(leaves[0][index])
         return self._vector.call(index, name, *args, **kwargs)
 
-    def count_stacked(self) -> Any:
-        """How many frames an observation stacks, see `BatchEnv`."""
-        return self._vector.count_stacked()
-
     def close(self) -> None:
         self._vector.close()
 
