@@ -1,4 +1,4 @@
-"""The look of our plots: lines with bands, called by name where they end."""
+"""Drawing of lines with bands."""
 
 import dataclasses
 import io
@@ -23,10 +23,6 @@ DPI = 150
 
 # Points of a line beyond these would not be seen, and are too many to draw.
 MOST_POINTS = 20_000
-
-# Lines beyond these, or names longer than that, are told below the axes.
-MOST_NAMES = 8
-LONGEST_NAME = 26
 
 # Lines of a group in several phases differ by how they are drawn, and so do
 # those for which there are no colors left.
@@ -140,11 +136,7 @@ def draw(
     if count > 1:
         _head_all(figure, title, subtitle, colors)
     if named:
-        longest = max(map(len, named))
-        if max(len(named) - MOST_NAMES, longest - LONGEST_NAME, count - 1) > 0:
-            _list_names(figure, list(named.values()), colors)
-        else:
-            _name_ends(axes, list(named.values()), scale, colors)
+        _add_legend(figure, list(named.values()), colors)
     return figure
 
 
@@ -272,79 +264,8 @@ def _head_all(figure: Any, title: str, subtitle: str, colors: Theme) -> None:
     above.set_parse_math(False)
 
 
-def _name_ends(axes: Any, lines: Sequence[Line], scale: float, colors: Theme) -> None:
-    """Write the name of each line at the right, as high as its end."""
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high)  # Names must not change it any more.
-    heights = [(line.values[-1] - low) / (high - low) for line in lines]
-    for line, height in zip(lines, _spread(heights, 0.075), strict=True):
-        color, _ = _look(line, colors)
-        end = line.places[-1] / scale, line.values[-1]
-        # From the end of the line to its name, which may be elsewhere; dotted,
-        # as nothing was measured there.
-        axes.annotate(
-            '',
-            end,
-            (1.025, height),
-            xycoords='data',
-            textcoords='axes fraction',
-            arrowprops={
-                'arrowstyle': '-',
-                'color': color,
-                'alpha': 0.6,
-                'linewidth': 1,
-                'linestyle': ':',
-                'shrinkA': 0,
-                'shrinkB': 0,
-            },
-            annotation_clip=False,
-        )
-        axes.plot(*end, marker='o', markersize=4, color=color, clip_on=False)
-        axes.annotate(
-            errors.escape(line.name),
-            (1.03, height),
-            xycoords='axes fraction',
-            color=colors.ink,
-            fontsize=9.5,
-            verticalalignment='center',
-            annotation_clip=False,
-            parse_math=False,
-        )
-
-
-def _spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Move heights apart so that there is a gap between any two.
-
-    Those too close are put around their mean, as often as this makes others
-    too close.
-    """
-    order = np.argsort(heights, kind='stable')
-    clusters = [[float(heights[index])] for index in order]
-    clusters = [_around(each, gap) for each in clusters]
-    index = 0
-    while index + 1 < len(clusters):
-        if clusters[index + 1][0] - clusters[index][-1] < gap - 1e-9:
-            clusters[index] = _around(clusters[index] + clusters.pop(index + 1), gap)
-            index = max(0, index - 1)
-        else:
-            index += 1
-    spread = [height for cluster in clusters for height in cluster]
-    found = [0.0] * len(spread)
-    for place, height in zip(order, spread, strict=True):
-        found[place] = height
-    return found
-
-
-def _around(heights: Sequence[float], gap: float) -> list[float]:
-    """As many heights in equal distances, within the axes if they can be."""
-    span = gap * (len(heights) - 1)
-    first = sum(heights) / len(heights) - span / 2
-    first = max(0.0, min(first, 1.0 - span))
-    return [first + gap * number for number in range(len(heights))]
-
-
-def _list_names(figure: Any, lines: Sequence[Line], colors: Theme) -> None:
-    """Write names that are many or long below."""
+def _add_legend(figure: Any, lines: Sequence[Line], colors: Theme) -> None:
+    """Write the names of lines below the axes."""
     from matplotlib.lines import Line2D
 
     handles = []
@@ -352,7 +273,7 @@ def _list_names(figure: Any, lines: Sequence[Line], colors: Theme) -> None:
         color, style = _look(line, colors)
         handles.append(Line2D([], [], color=color, linestyle=style, linewidth=1.8))
     longest = max(len(line.name) for line in lines)
-    columns = 1 if longest > 45 else 2 if longest > LONGEST_NAME else 3
+    columns = 1 if longest > 45 else 2 if longest > 26 else 3
     rows = math.ceil(len(lines) / columns)
     figure.set_figheight(figure.get_figheight() + 0.2 * rows)
     legend = figure.legend(

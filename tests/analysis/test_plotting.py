@@ -132,6 +132,10 @@ def test_any_column_is_drawn_and_heads_the_table(run, tmp_path):
     assert str(made).splitlines()[1].split()[2] == '0.0001'
 
 
+def legend_of(figure):
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
 def test_labels_follow_the_order_of_the_arguments(run, tmp_path):
     easy = run('easy-0', [1, 2], learning_rate=1e-3)
     hard = run('hard-0', [3, 4], learning_rate=1e-4)
@@ -145,8 +149,7 @@ def test_labels_follow_the_order_of_the_arguments(run, tmp_path):
         assert found == {'easy': 2, 'hard': 4}
         assert [note.split(':')[0] for note in made.notes] == [*names]
         assert made.notes[0].endswith(f'/{names[0]}-0')
-    texts = [text.get_text() for text in made.figure.axes[0].texts]
-    assert {'easy', 'hard'} <= {*texts}
+    assert {'easy', 'hard'} <= {*legend_of(made.figure)}
     made = plotting.plot(easy, labels=['PPO'])  # The only line is named as well.
     assert 'PPO' in [text.get_text() for text in made.figure.axes[0].texts]
 
@@ -224,7 +227,7 @@ def test_run_of_any_scores_is_drawn(tmp_path):
     for text in [*texts, HEAD + ''.join(rows)]:
         (logdir / 'progress.csv').write_text(text)
         plotting.draw_run(logdir, tmp_path / 'run.png')
-    assert pyplot.imread(tmp_path / 'run.png').shape[:2] == (600, 1050)
+    assert pyplot.imread(tmp_path / 'run.png').shape[1] == 1050
 
 
 def test_table_fits_the_terminal():
@@ -242,21 +245,13 @@ def test_all_lines_are_named(names):
     ]
     figure = drawing.draw({'': lines})
     assert drawing.encode(figure, 'png')
-    texts = [text.get_text() for text in figure.axes[0].texts]
-    texts += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    assert {*names} <= {*texts}
+    assert {*names} == {*legend_of(figure)}
     looks = {
         (line.get_color(), line.get_linestyle(), str(line._dash_pattern))
         for line in figure.axes[0].lines
         if line.get_linewidth() > 1.6
     }
     assert len(looks) >= len(names)
-
-
-def test_names_are_moved_apart_and_stay_within():
-    found = drawing._spread([0.5, 0.5, 0.9, 1.0, 0.97], 0.1)
-    expected = [0.45, 0.55, 0.8, 1.0, 0.9]
-    np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize(

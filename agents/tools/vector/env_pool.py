@@ -1,7 +1,5 @@
 """EnvPool's environments as a vector of Gymnasium."""
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -9,12 +7,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from agents.tools import cpu, errors
-
-# What EnvPool wants of an action, and what it tells of a step, where there is
-# one player and observations are one array. Everything else is information.
-ACTION = ['env_id', 'players.env_id', 'action']
-OUTCOME = 'obs', 'reward', 'done', 'trunc'
-INFO = 'info:'
 
 
 class EnvPoolVector(gym.vector.VectorEnv):
@@ -52,7 +44,6 @@ class EnvPoolVector(gym.vector.VectorEnv):
             max_episode_steps=self._limit + 1,
             **{**_threads(num_envs), **kwargs},
         )
-        self._step = _find_step(self._pool)
         # After so many steps an episode may be as long as is allowed, but not
         # before.
         self._spare = 0
@@ -66,7 +57,7 @@ class EnvPoolVector(gym.vector.VectorEnv):
         )
 
     def step(self, actions: np.ndarray) -> tuple:
-        result = self._step(actions)
+        result = self._pool.step(actions)
         self._spare -= 1
         if self._spare > 0:
             return result
@@ -107,38 +98,6 @@ def _threads(num_envs: int) -> dict[str, int]:
     if in_a_row and num_envs >= len(cores) > 1:
         threads['thread_affinity_offset'] = cores[0]
     return threads
-
-
-def _find_step(pool: Any) -> Callable[[np.ndarray], tuple]:
-    """The function that steps a pool, the shortest that there is.
-
-    What the one that everybody is meant to call does around two compiled
-    functions takes a tenth of a step of few environments. Where the pool has
-    something else than usual, or another version of EnvPool has, that one does.
-    """
-    try:
-        send, receive, names = pool._send, pool._recv, list(pool._state_keys)
-        kinds = dict(zip(pool._spec._action_keys, pool._spec._action_spec, strict=True))
-        outcome = operator.itemgetter(*map(names.index, OUTCOME))
-        kind = kinds['action'][0]
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return pool.step
-    if list(kinds) != ACTION or pool.config['max_num_players'] != 1:
-        return pool.step
-    told = ['elapsed_step', *(key for key in names if key.startswith(INFO))]
-    infos = [(key.removeprefix(INFO), names.index(key)) for key in told]
-    indices = np.arange(len(pool), dtype=np.int32)
-
-    def step(actions: np.ndarray) -> tuple:
-        send([indices, indices, actions.astype(kind, copy=False)])
-        state = receive()
-        observ, reward, terminated, truncated = outcome(state)
-        if np.count_nonzero(truncated):
-            terminated = terminated & ~truncated
-        info = {key: state[place] for key, place in infos}
-        return observ, reward, terminated, truncated, info
-
-    return step
 
 
 def _scatter(target: Any, rows: np.ndarray, values: Any) -> None:
