@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from agents import tools
 from agents.tools.attr_dict import AttrDict
-from agents.tools.workers.restarts import Restarts
-from agents.tools.world import World
 from agents.training import env_setup, simulation_graph
 from agents.training.reporter import Reporter
 
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.tools.graph.graph_env import GraphEnv
+    from agents.training.env_kinds.kind import Request
 
 
 def counts(config: AttrDict) -> list[tuple[int, int]]:
@@ -30,23 +29,18 @@ def import_tensorflow(reporter: Reporter) -> None:
         importlib.import_module('agents.tools.graph.backend')
 
 
-def combine(
-    members: list[Any],
-    config: AttrDict,
-    restarts: Restarts,
-    reporter: Reporter,
-    ranks: World,
-) -> 'list[GraphEnv]':
+def combine(members: list[Any], request: 'Request') -> 'list[GraphEnv]':
     """Make a batch in the graph of each list of members, or leave nothing."""
+    config = request.config
     batches = []
     with contextlib.ExitStack() as stack:
         for each in members:
-            batch = tools.BatchEnv(each, timeout=config.worker_timeout, restarts=restarts)
+            batch = tools.BatchEnv(each, timeout=config.worker_timeout, restarts=request.restarts)
             stack.callback(batch.close)
             batches.append(batch)
         # Before TensorFlow has run something.
-        simulation_graph.use_threads(config, batches[0].observation_space, ranks)
-        _tell_if_slow(reporter)
+        simulation_graph.use_threads(config, batches[0].observation_space, request.ranks)
+        _tell_if_slow(request.reporter)
         made: list[GraphEnv] = [tools.InGraphBatchEnv(batch) for batch in batches]
         stack.pop_all()
     return made

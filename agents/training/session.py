@@ -119,12 +119,14 @@ class Session:
             config, self._logdir, self._resumes, ranks, say
         )
         self._envs = self.kind.start_training(
-            sizes.share(config, ranks.size),
-            self._env_processes,
-            step,
-            self.reporter,
-            self._restarts,
-            ranks,
+            env_kinds.Request(
+                sizes.share(config, ranks.size),
+                self._env_processes,
+                step,
+                self.reporter,
+                self._restarts,
+                ranks,
+            )
         )
         for env in self._envs:
             self._resources.callback(env.close)

@@ -65,7 +65,7 @@ def start(tiny):
         says = console.Console(stream)
         made = Reporter(says)
         found = env_kinds.of(config).start_training(
-            config, env_processes, 0, made, Restarts(), ALONE
+            env_kinds.Request(config, env_processes, 0, made, Restarts(), ALONE)
         )
         started.extend(found)
         return found, stream.getvalue()

@@ -41,14 +41,14 @@ class Grids(env_kinds.EnvKind):
         if config.num_workers:
             raise agents.tools.ConfigError('Grids have no workers.')
 
-    def start_training(self, config, env_processes, session, reporter, restarts, ranks):
-        assert ranks is ALONE
-        batches.import_tensorflow(reporter)
+    def start_training(self, request):
+        assert request.ranks is ALONE
+        batches.import_tensorflow(request.reporter)
         members = [
-            [EnvSlice([env_setup.constructor(config)] * count, seeds=[*range(count)])]
-            for _, count in batches.counts(config)
+            [EnvSlice([env_setup.constructor(request.config)] * count, seeds=[*range(count)])]
+            for _, count in batches.counts(request.config)
         ]
-        return batches.combine(members, config, restarts, reporter, ranks)
+        return batches.combine(members, request)
 
     def start_playing(self, config, num_agents, env_processes=None, render_mode=None):
         constructors = [env_setup.constructor(config)] * num_agents

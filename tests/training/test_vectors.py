@@ -216,14 +216,14 @@ def start_batches(tiny):
     def run(env_processes=None, **settings):
         given = tiny(**{'env': make_mocks, **settings})
         return env_kinds.of(given).start_training(
-            given, env_processes, 0, Reporter(), Restarts(), ALONE
+            env_kinds.Request(given, env_processes, 0, Reporter(), Restarts(), ALONE)
         )
 
     return run
 
 
 def test_processes_are_refused(start_batches):
-    with pytest.raises(errors.ConfigError, match='no --env_processes'):
+    with pytest.raises(errors.ConfigError, match='--env_processes must not be given'):
         start_batches(env_processes=True)
 
 

@@ -10,13 +10,16 @@ single  environments of Gymnasium, in worker processes or in this one
 """
 
 from agents.tools.attr_dict import AttrDict
-from agents.training.env_kinds.kind import EnvKind
+from agents.training.env_kinds.kind import EnvKind, Request
 from agents.training.env_kinds.native import Native
 from agents.training.env_kinds.single import Single
 from agents.training.env_kinds.vector import Vector
 
 # The first that matches is taken.
 KINDS: tuple[EnvKind, ...] = (Native(), Vector(), Single())
+
+
+__all__ = ['KINDS', 'EnvKind', 'Native', 'Request', 'Single', 'Vector', 'of']
 
 
 def of(config: AttrDict) -> EnvKind:

@@ -1,6 +1,7 @@
 """Interface of a kind of environments."""
 
 import abc
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,28 @@ from agents.training.reporter import Reporter
 
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.tools.graph.graph_env import GraphEnv
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """Request for the environments of a training.
+
+    Attributes:
+        config: Settings of this rank.
+        env_processes: Use worker processes or not; None for whichever is faster.
+        step: Training step at which the run starts or resumes. A resumed run plays other
+            episodes than it did at its start.
+        reporter: Prints progress.
+        restarts: Budget for restarts of crashed workers.
+        ranks: Ranks that have environments of their own.
+    """
+
+    config: AttrDict
+    env_processes: bool | None
+    step: int
+    reporter: Reporter
+    restarts: Restarts
+    ranks: World
 
 
 class EnvKind(abc.ABC):
@@ -43,27 +66,8 @@ class EnvKind(abc.ABC):
         """Refuse settings that cannot work; makes no environment."""
 
     @abc.abstractmethod
-    def start_training(
-        self,
-        config: AttrDict,
-        env_processes: bool | None,
-        session: int,
-        reporter: Reporter,
-        restarts: Restarts,
-        ranks: World,
-    ) -> 'list[GraphEnv]':
-        """Start the environments for training and those for evaluation.
-
-        Args:
-            config: Settings of this rank.
-            env_processes: Whether to use worker processes, None for whichever
-                is quicker.
-            session: The step at which this session begins. A resumed run goes
-                through other episodes than it did at its start.
-            reporter: Prints what is going on.
-            restarts: How many workers may be started anew.
-            ranks: Those that have environments of their own.
-        """
+    def start_training(self, request: Request) -> 'list[GraphEnv]':
+        """Start the environments for training and those for evaluation."""
 
     @abc.abstractmethod
     def start_playing(

@@ -11,11 +11,8 @@ from agents.config.settings import NATIVE
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.checking.inspection_report import Report
-from agents.tools.workers.restarts import Restarts
-from agents.tools.world import World
 from agents.training import batches, env_names, env_setup, simulation_graph
-from agents.training.env_kinds.kind import EnvKind
-from agents.training.reporter import Reporter
+from agents.training.env_kinds.kind import EnvKind, Request
 
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.tools.graph.graph_env import GraphEnv
@@ -45,17 +42,9 @@ class Native(EnvKind):
         if isinstance(config.env, str):
             environments.require_known(config.env.removeprefix(NATIVE))
 
-    def start_training(
-        self,
-        config: AttrDict,
-        env_processes: bool | None,
-        session: int,
-        reporter: Reporter,
-        restarts: Restarts,
-        ranks: World,
-    ) -> 'list[GraphEnv]':
-        batches.import_tensorflow(reporter)
-        return simulation_graph.define_native_batch_envs(config, ranks)
+    def start_training(self, request: Request) -> 'list[GraphEnv]':
+        batches.import_tensorflow(request.reporter)
+        return simulation_graph.define_native_batch_envs(request.config, request.ranks)
 
     def start_playing(
         self,

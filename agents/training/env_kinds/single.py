@@ -13,11 +13,8 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.checking import inspection
 from agents.tools.checking.inspection_report import Report
 from agents.tools.workers.external_process import ExternalProcess
-from agents.tools.workers.restarts import Restarts
-from agents.tools.world import World
 from agents.training import batches, env_arguments, env_names, env_setup
-from agents.training.env_kinds.kind import EnvKind
-from agents.training.reporter import Reporter
+from agents.training.env_kinds.kind import EnvKind, Request
 
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.tools.graph.graph_env import GraphEnv
@@ -41,30 +38,21 @@ class Single(EnvKind):
     def require(self, config: AttrDict) -> None:
         env_setup.constructor(config)
 
-    def start_training(
-        self,
-        config: AttrDict,
-        env_processes: bool | None,
-        session: int,
-        reporter: Reporter,
-        restarts: Restarts,
-        ranks: World,
-    ) -> 'list[GraphEnv]':
+    def start_training(self, request: Request) -> 'list[GraphEnv]':
         """Start the environments, see `EnvKind`.
 
-        Their processes start while TensorFlow is imported, which takes longer.
-        Where a step takes less time than to ask another process for it, they
-        are left for environments in this process, which step in the same way.
+        Their processes start while TensorFlow is imported, which takes longer. If a step takes
+        less time than a request to another process, the workers are closed again and the
+        environments step in this process.
         """
-        seed = config.seed, session
+        config, reporter = request.config, request.reporter
         with contextlib.ExitStack() as stack:
-            processes = env_processes is not False
-            members = _start_members(config, seed, processes, ranks.rank)
+            members = _start_members(request, request.env_processes is not False)
             for process in itertools.chain(*members):
                 stack.callback(process.close)
             batches.import_tensorflow(reporter)
             starting = functools.partial(_count_up, members)
-            if env_processes is None and _may_leave_workers(config):
+            if request.env_processes is None and _may_leave_workers(config):
                 with reporter.busy('starting', starting):
                     seconds = members[0][0].measure()
                 if is_quicker_here(config.num_agents, len(members[0]), seconds):
@@ -74,15 +62,14 @@ class Single(EnvKind):
                         '(--env_processes for workers)',
                     )
                     # The stack closes the workers.
-                    members = _start_members(config, seed, False, ranks.rank)
-                    return batches.combine(members, config, restarts, reporter, ranks)
+                    return batches.combine(_start_members(request, False), request)
             with reporter.busy('starting', starting):
-                made = batches.combine(members, config, restarts, reporter, ranks)
+                graph_envs = batches.combine(members, request)
             stack.pop_all()
-        if env_processes is not False:
+        if request.env_processes is not False:
             train, evaluation = map(len, members)
             reporter.say('workers', f'{train} for training and {evaluation} for evaluation up')
-        return made
+        return graph_envs
 
     def start_playing(
         self,
@@ -161,9 +148,8 @@ def _may_leave_workers(config: AttrDict) -> bool:
     return config.num_workers is None and not config.worker_restarts
 
 
-def _start_members(
-    config: AttrDict, seed: tuple[int, int], env_processes: bool, rank: int
-) -> list[Any]:
+def _start_members(request: Request, env_processes: bool) -> list[Any]:
+    config = request.config
     constructor = env_setup.constructor(config)
     counts = batches.counts(config)
     if env_processes:
@@ -175,9 +161,9 @@ def _start_members(
             count,
             env_processes,
             config.num_workers,
-            (seed[0], purpose, seed[1]),
+            (config.seed, purpose, request.step),
             config.worker_timeout,
-            rank * count,
+            request.ranks.rank * count,
             config.log_info,
         )
         for purpose, count in counts

@@ -10,11 +10,8 @@ from agents import tools
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
 from agents.tools.checking.inspection_report import Report
-from agents.tools.workers.restarts import Restarts
-from agents.tools.world import World
 from agents.training import batches, env_names, env_setup, vectors
-from agents.training.env_kinds.kind import EnvKind
-from agents.training.reporter import Reporter
+from agents.training.env_kinds.kind import EnvKind, Request
 
 if TYPE_CHECKING:  # It imports TensorFlow.
     from agents.tools.graph.graph_env import GraphEnv
@@ -29,33 +26,26 @@ class Vector(EnvKind):
     def require(self, config: AttrDict) -> None:
         vectors.require(config)
 
-    def start_training(
-        self,
-        config: AttrDict,
-        env_processes: bool | None,
-        session: int,
-        reporter: Reporter,
-        restarts: Restarts,
-        ranks: World,
-    ) -> 'list[GraphEnv]':
-        if env_processes:
+    def start_training(self, request: Request) -> 'list[GraphEnv]':
+        config = request.config
+        if request.env_processes:
             raise errors.ConfigError(
-                'The environments come as a vector, which steps in this process: '
-                'there are no --env_processes to be had.'
+                '--env_processes must not be given for a vector environment, which steps in '
+                'this process. Leave it out.'
             )
         with contextlib.ExitStack() as stack:
             members = []
             for purpose, count in batches.counts(config):
-                seed = config.seed, purpose, session
-                first = ranks.rank * count
-                found = vectors.start(config, count, seed, first, log_info=config.log_info)
-                members.append([found])
-                stack.callback(found.close)
-            reporter.say('vector', vectors.describe(members[0][0]))
-            batches.import_tensorflow(reporter)
-            made = batches.combine(members, config, restarts, reporter, ranks)
+                seed = config.seed, purpose, request.step
+                first = request.ranks.rank * count
+                vector = vectors.start(config, count, seed, first, log_info=config.log_info)
+                members.append([vector])
+                stack.callback(vector.close)
+            request.reporter.say('vector', vectors.describe(members[0][0]))
+            batches.import_tensorflow(request.reporter)
+            graph_envs = batches.combine(members, request)
             stack.pop_all()
-        return made
+        return graph_envs
 
     def start_playing(
         self,

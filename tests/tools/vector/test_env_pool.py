@@ -1,6 +1,5 @@
 """Environments of EnvPool."""
 
-
 import pytest
 
 from agents.tools import cpu
