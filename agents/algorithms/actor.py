@@ -1,12 +1,11 @@
 """Agents that act and do not learn."""
 
-from typing import Any
-
 from agents.algorithms.algorithm import Algorithm
 from agents.parts import distributions, sequences
 from agents.parts.policy import Policy
 from agents.tools.graph import state
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class Actor(Algorithm):
@@ -28,7 +27,7 @@ class Actor(Algorithm):
     def begin_episode(self, begins: tf.Tensor) -> None:
         state.assign(self._state, sequences.forget(self._state, begins))
 
-    def perform(self, observ: Any) -> tf.Tensor:
+    def perform(self, observ: Nest) -> tf.Tensor:
         distribution, new = self._policy.step(observ, state.read(self._state))
         state.assign(self._state, new)
         return distributions.unflatten(self._policy.action_space, distribution.mode)

@@ -8,10 +8,12 @@ import gymnasium as gym
 from agents.parts import layers
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
+from agents.parts.sequences import Network
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph import weights
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.nested import Nest
 from agents.tools.transition import Transition
 
 
@@ -29,8 +31,8 @@ class Networks(NamedTuple):
 
     policy: Any
     value: Any
-    encoder: Any = None
-    value_copy: Any = None
+    encoder: Network = None
+    value_copy: Network = None
 
     @property
     def learnt_value(self) -> Any:
@@ -113,11 +115,11 @@ class Algorithm(tf.Module):
     def begin_episode(self, begins: tf.Tensor) -> None:
         """Forget the episode before, where the mask is true."""
 
-    def perform(self, observ: Any) -> tf.Tensor:
+    def perform(self, observ: Nest) -> tf.Tensor:
         """Choose actions `[agent, ...]` for observations `[agent, ...]`."""
         raise NotImplementedError
 
-    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
+    def experience(self, observ: Nest, action: tf.Tensor, transition: Transition) -> None:
         """Take in what came of the actions."""
 
     def end_episode(self, done: tf.Tensor) -> None:
@@ -185,10 +187,10 @@ class Wrapper(Algorithm):
     def begin_episode(self, begins: tf.Tensor) -> None:
         self.algorithm.begin_episode(begins)
 
-    def perform(self, observ: Any) -> tf.Tensor:
+    def perform(self, observ: Nest) -> tf.Tensor:
         return self.algorithm.perform(observ)
 
-    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
+    def experience(self, observ: Nest, action: tf.Tensor, transition: Transition) -> None:
         self.algorithm.experience(observ, action, transition)
 
     def end_episode(self, done: tf.Tensor) -> None:

@@ -6,8 +6,10 @@ from agents.algorithms.algorithm import Algorithm, Task
 from agents.parts import distributions, sequences
 from agents.parts.policy import Policy
 from agents.parts.record import Predictions, Recorder, Rollout, States
+from agents.parts.sequences import Network
 from agents.tools.graph import random, state
 from agents.tools.graph.backend import compile_part, tf
+from agents.tools.nested import Nest
 from agents.tools.transition import Transition
 
 
@@ -24,7 +26,7 @@ class Collector(tf.Module):
         task: Spaces, number of agents and settings.
     """
 
-    def __init__(self, policy: Policy, value_network: Any, task: Task):
+    def __init__(self, policy: Policy, value_network: Network, task: Task):
         super().__init__()
         self._policy = policy
         self._value_network = value_network
@@ -61,7 +63,7 @@ class Collector(tf.Module):
         """Reset the recurrent states where the mask is true."""
         state.assign(self._state, sequences.forget(self._state, begins))
 
-    def perform(self, observ: Any) -> tf.Tensor:
+    def perform(self, observ: Nest) -> tf.Tensor:
         """Sample actions for observations `[agent, ...]`."""
         policy, before = self._policy, state.read(self._state)
         inputs = policy.normalize(observ)
@@ -73,7 +75,7 @@ class Collector(tf.Module):
         self._value.assign(value)
         return compile_part(self._sample)(output, inputs.mask)
 
-    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
+    def experience(self, observ: Nest, action: tf.Tensor, transition: Transition) -> None:
         """Record the step that followed the actions."""
         action = distributions.flatten(self._policy.action_space, action)
         predictions = Predictions(
@@ -114,7 +116,7 @@ class Collector(tf.Module):
             'rollout': self._recorder,
         }
 
-    def _predict(self, features: Any, before: Any) -> tuple[tf.Tensor, Any]:
+    def _predict(self, features: Nest, before: Nest) -> tuple[tf.Tensor, Any]:
         value, after = sequences.step(self._value_network, features, before)
         return value[..., 0], after
 
@@ -130,7 +132,7 @@ class Collector(tf.Module):
 
         return tf.cond(ends | tf.reduce_any(cut), predict, lambda: tf.zeros(cut.shape))
 
-    def _sample(self, output: tf.Tensor, mask: Any) -> tf.Tensor:
+    def _sample(self, output: tf.Tensor, mask: Nest) -> tf.Tensor:
         """Draw actions, in the shape of the action space."""
         policy = self._policy
         count = self._rollouts * self._steps + self._recorder.length
@@ -153,8 +155,8 @@ class Collecting(Algorithm):
     def begin_episode(self, begins: tf.Tensor) -> None:
         self.collector.begin_episode(begins)
 
-    def perform(self, observ: Any) -> tf.Tensor:
+    def perform(self, observ: Nest) -> tf.Tensor:
         return self.collector.perform(observ)
 
-    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
+    def experience(self, observ: Nest, action: tf.Tensor, transition: Transition) -> None:
         self.collector.experience(observ, action, transition)

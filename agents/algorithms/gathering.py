@@ -13,6 +13,7 @@ from agents.algorithms.algorithm import Algorithm, Networks, Task, Wrapper
 from agents.algorithms.collector import Collecting, Collector
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
+from agents.parts.sequences import Network
 from agents.tools import errors, nested
 from agents.tools.graph import state, weights
 from agents.tools.graph.backend import compiled, tf
@@ -51,7 +52,7 @@ class GatheringCollector(Collector):
         task: Spaces, number of agents and settings of this rank.
     """
 
-    def __init__(self, policy: Policy, value_network: Any, task: Task):
+    def __init__(self, policy: Policy, value_network: Network, task: Task):
         super().__init__(policy, value_network, task)
         self._ranks = task.ranks
         self._whole: Any = None
@@ -154,7 +155,7 @@ class _Sharing:
     No module, as the networks belong to the algorithm.
     """
 
-    def __init__(self, policy: Policy, value_network: Any, ranks: Communicator):
+    def __init__(self, policy: Policy, value_network: Network, ranks: Communicator):
         self._variables = weights.named_variables({'policy': policy, 'value': value_network})
         self._ranks = ranks
 

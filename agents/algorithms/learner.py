@@ -10,6 +10,7 @@ from agents.parts.record import Rollout
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.nested import Nest
 
 
 class Learner(tf.Module):
@@ -70,7 +71,7 @@ def define_steps(rollout: Rollout, config: AttrDict, ranks: Communicator = ALONE
     }
 
 
-def apply_to_rows(policy: Policy, rows: Any) -> tuple[dict[str, Any], Any]:
+def apply_to_rows(policy: Policy, rows: Nest) -> tuple[dict[str, Any], Any]:
     """Return the steps in rows and the action distributions of a policy for them."""
     steps, before = sequences.from_rows(policy.network, rows)
     return steps, policy.unroll(steps['inputs'], steps['begins'], before)

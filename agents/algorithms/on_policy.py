@@ -12,6 +12,7 @@ from agents.parts import layers, moments, normalize, returns
 from agents.parts.losses import explained_variance
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
+from agents.parts.sequences import Network
 from agents.tools import errors, nested
 from agents.tools.graph import state
 from agents.tools.graph.backend import compile_part, compile_unless_conv, tf
@@ -57,7 +58,7 @@ class OnPolicy(Collecting):
     def __init__(
         self,
         policy: Policy,
-        value_network: Any,
+        value_network: Network,
         learner: Learner,
         value_learner: ValueLearner | None,
         task: Task,
@@ -268,7 +269,7 @@ class OnPolicy(Collecting):
         }
 
 
-def _variables(network: Any) -> list[tf.Variable]:
+def _variables(network: Network) -> list[tf.Variable]:
     return [weight.value for weight in network.weights]
 
 

@@ -1,14 +1,14 @@
 """Regression of a value network on returns."""
 
-from typing import Any
-
 from agents.algorithms.algorithm import Task
 from agents.algorithms.learner import Learner
 from agents.parts import minibatches, sequences
 from agents.parts.losses import value_loss
 from agents.parts.optimizer import Optimizer
 from agents.parts.record import Rollout
+from agents.parts.sequences import Network
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class ValueLearner(Learner):
@@ -23,7 +23,7 @@ class ValueLearner(Learner):
     """
 
     def __init__(
-        self, network: Any, optimizer: Optimizer, batch_size: int, epochs: int, task: Task
+        self, network: Network, optimizer: Optimizer, batch_size: int, epochs: int, task: Task
     ):
         super().__init__(optimizer, task)
         self.network = network
@@ -42,7 +42,7 @@ class ValueLearner(Learner):
         }
         part_rows = sequences.rows_per_part(network, time)
 
-        def step(rows: Any) -> dict[str, tf.Tensor]:
+        def step(rows: Nest) -> dict[str, tf.Tensor]:
             return self.optimizer.minimize(self._loss, rows, learning_rate_scale, part_rows)
 
         metrics = minibatches.train(
@@ -59,7 +59,7 @@ class ValueLearner(Learner):
             'skipped': self.optimizer.skipped,
         }
 
-    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+    def _loss(self, rows: Nest) -> dict[str, tf.Tensor]:
         steps, before = sequences.from_rows(self.network, rows)
         output, _ = sequences.unroll(self.network, steps['visible'], steps['begins'], before)
         value = output[..., 0]

@@ -9,6 +9,7 @@ from agents.environments.native_env import NativeEnv
 from agents.tools import nested, spaces
 from agents.tools.graph import random
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class AsGymEnv(gym.Env):
@@ -34,7 +35,7 @@ class AsGymEnv(gym.Env):
         self._state = self._env.reset(self._key(), 1)
         return self._observ(), {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+    def step(self, action: Nest) -> tuple[Any, float, bool, bool, dict]:
         action = np.asarray(action)[None] - spaces.start(self.action_space)
         dtype = spaces.specs(self.action_space).dtype
         self._state, reward, terminated = self._env.step(
@@ -43,10 +44,10 @@ class AsGymEnv(gym.Env):
         over = bool(terminated[0])
         return self._observ(), float(reward[0]), over, False, {}
 
-    def render(self) -> Any:
+    def render(self) -> Nest:
         return self._env.render(_first(self._state))
 
-    def _observ(self) -> Any:
+    def _observ(self) -> Nest:
         return _first(self._env.observe(self._state))
 
     def _key(self) -> tf.Tensor:
@@ -54,5 +55,5 @@ class AsGymEnv(gym.Env):
         return random.key(self._seed, 'alone', self._count)
 
 
-def _first(nest: Any) -> Any:
+def _first(nest: Nest) -> Any:
     return nested.map(lambda leaf: np.asarray(leaf[0]), nest)

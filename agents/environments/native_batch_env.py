@@ -8,6 +8,7 @@ from agents.tools import errors, nested
 from agents.tools.graph import bounds, random, state
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.nested import Nest
 from agents.tools.transition import Transition
 
 
@@ -70,7 +71,7 @@ class NativeBatchEnv(tf.Module):
         return self._num_agents
 
     @property
-    def observ(self) -> Any:
+    def observ(self) -> Nest:
         """What to act on next, already reset where an episode ended."""
         return state.read(self._observ)
 
@@ -158,7 +159,7 @@ class NativeBatchEnv(tf.Module):
             'next_observ': next_observ,
         }
 
-    def _reset(self, before: Any, observ: Any, mask: tf.Tensor) -> None:
+    def _reset(self, before: Nest, observ: Nest, mask: tf.Tensor) -> None:
         fresh = self._env.reset(self._key('reset'), len(self))
         state.assign(self._state, _select(mask, fresh, before))
         first = self._env.observe(fresh)
@@ -171,7 +172,7 @@ class NativeBatchEnv(tf.Module):
         return random.key(self._seed, f'{self._purpose} {draw}', self._count)
 
 
-def _select(mask: tf.Tensor, yes: Any, no: Any) -> Any:
+def _select(mask: tf.Tensor, yes: Any, no: Any) -> Nest:
     """Leaves of one nest where the mask `[agent]` is true, else the other's."""
 
     def one(yes: tf.Tensor, no: tf.Tensor) -> tf.Tensor:

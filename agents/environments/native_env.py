@@ -7,6 +7,7 @@ import numpy as np
 
 from agents.tools.batch import headless
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class NativeEnv:
@@ -42,7 +43,7 @@ class NativeEnv:
         raise NotImplementedError
 
     def step(
-        self, state: Any, action: tf.Tensor, key: tf.Tensor
+        self, state: Nest, action: tf.Tensor, key: tf.Tensor
     ) -> tuple[Any, tf.Tensor, tf.Tensor]:
         """Apply actions to states.
 
@@ -58,7 +59,7 @@ class NativeEnv:
         """
         raise NotImplementedError
 
-    def observe(self, state: Any) -> Any:
+    def observe(self, state: Nest) -> Nest:
         """What the agents see of their states, leaves `[agent, ...]`."""
         raise NotImplementedError
 
@@ -68,7 +69,7 @@ class NativeEnv:
         own = type(self).render is not NativeEnv.render
         return own or self.twin is not None
 
-    def render(self, state: Any) -> np.ndarray:
+    def render(self, state: Nest) -> np.ndarray:
         """Draw the state of one agent as a frame `[height, width, 3]` bytes.
 
         Args:

@@ -22,6 +22,7 @@ from agents.tools.checking.inspection_report import Breaches, Report, Watch
 from agents.tools.checking.ranges import Range
 from agents.tools.graph import random
 from agents.tools.graph.backend import compiled, tf
+from agents.tools.nested import Nest
 
 # Agents of the batch that is stepped.
 AGENTS = 16
@@ -247,7 +248,7 @@ def _outcome(batch: NativeBatchEnv) -> tuple:
     return nested.map(np.asarray, nest)
 
 
-def _rows(observ: Any) -> list[Any]:
+def _rows(observ: Nest) -> list[Any]:
     """The observations of each agent."""
     arrays = nested.map(np.asarray, observ)
     return [nested.map(lambda leaf, agent=agent: leaf[agent], arrays) for agent in range(AGENTS)]
@@ -258,7 +259,7 @@ def _type(value: Any) -> str:
     return f'{kind} {list(value.shape)}'
 
 
-def _nest(nest: Any) -> str:
+def _nest(nest: Nest) -> str:
     return f'{tf.nest.map_structure(lambda leaf: _leaf(leaf), nest)}'
 
 

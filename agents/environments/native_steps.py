@@ -7,6 +7,7 @@ import numpy as np
 from agents.environments.native_batch_env import NativeBatchEnv
 from agents.tools import nested
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class NativeSteps:
@@ -62,5 +63,5 @@ class NativeSteps:
             outcome.next_observ,
         )
 
-    def _arrays(self, nest: Any) -> Any:
+    def _arrays(self, nest: Nest) -> Nest:
         return nested.map(np.asarray, nest)

@@ -19,6 +19,7 @@ import numpy as np
 from agents.parts import masks
 from agents.parts.policy import Policy
 from agents.tools import choices, nested, spaces
+from agents.tools.nested import Nest
 
 OBSERV, MASK, STATE, ACTION, NEXT = ('observ', 'mask', 'state', 'action', 'next_')
 
@@ -65,7 +66,7 @@ def environment_space(observ_space: gym.Space, action_space: gym.Space) -> gym.S
 
 
 def named_arrays(
-    described: dict[str, Any], observ: Any, mask: Any, state: dict[str, Any]
+    described: dict[str, Any], observ: Nest, mask: Nest, state: dict[str, Any]
 ) -> dict[str, np.ndarray]:
     """The inputs for one observation of an environment, as a batch of one.
 

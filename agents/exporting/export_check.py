@@ -13,6 +13,7 @@ from agents.policies import playing
 from agents.policies.load import LoadedPolicy
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
+from agents.tools.nested import Nest
 from agents.training import env_names
 
 STEPS = 500
@@ -31,7 +32,7 @@ class Moment(NamedTuple):
         begins: Whether an episode begins.
     """
 
-    observ: Any
+    observ: Nest
     mask: np.ndarray | None
     begins: bool
 
@@ -159,7 +160,7 @@ def _play(batch_env: Any, policy: LoadedPolicy) -> Iterator[Moment]:
         begins = bool(done[0])
 
 
-def _to_moment(policy: LoadedPolicy, observ: Any, begins: bool) -> Moment:
+def _to_moment(policy: LoadedPolicy, observ: Nest, begins: bool) -> Moment:
     """Make what an environment observes of it as in the training."""
     space, mask = policy.observation_space, None
     starts = iter(map(spaces.start, spaces.leaves(space)))

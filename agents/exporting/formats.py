@@ -12,6 +12,7 @@ import numpy as np
 from agents.exporting import arrays, description, litert_model, onnx_model, run_policy, saved_model
 from agents.exporting.function import Function
 from agents.parts.policy import Policy
+from agents.tools.nested import Nest
 from agents.tools.runs import files
 
 # What writes and opens programs, by format.
@@ -88,7 +89,7 @@ class Stateful:
         """Tell that an episode begins."""
         self._state: dict[str, np.ndarray] = {}
 
-    def __call__(self, observ: Any, mask: Any = None) -> np.ndarray:
+    def __call__(self, observ: Nest, mask: Nest = None) -> np.ndarray:
         """Choose the action for an observation."""
         inputs = description.named_arrays(self._described, observ, mask, self._state)
         found = self._program(inputs)

@@ -13,6 +13,7 @@ from agents.parts.policy import Policy
 from agents.tools import nested, spaces
 from agents.tools.graph import bounds
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class Function:
@@ -56,7 +57,7 @@ class Function:
         def act(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
             return self._act(described, inputs)
 
-        def trace(batch: int | None) -> Any:
+        def trace(batch: int | None) -> Nest:
             with _without_pieces():
                 return act.get_concrete_function(
                     **{
@@ -93,7 +94,7 @@ class Function:
             **{f'{description.NEXT}{name}': state for name, state in pairs},
         }
 
-    def _prepare(self, leaves: Iterator[tf.Tensor]) -> Any:
+    def _prepare(self, leaves: Iterator[tf.Tensor]) -> Nest:
         """What networks see of what an environment observes."""
         starts = map(spaces.start, spaces.leaves(self._visible))
         normalizers = iter(self._policy.normalizer.of_leaves)

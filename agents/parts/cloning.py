@@ -8,6 +8,7 @@ from agents.parts.policy import Policy
 from agents.tools import errors, nested
 from agents.tools.graph import loops
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class Cloner(tf.Module):
@@ -55,7 +56,7 @@ class Cloner(tf.Module):
         sums = loops.add_up(step, count)
         return nested.map(lambda x: x / count, sums)
 
-    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+    def _loss(self, rows: Nest) -> dict[str, tf.Tensor]:
         inputs = self._policy.normalize(rows.observ)
         inputs, action = nested.map(lambda x: x[None], (inputs, rows.action))
         begins = tf.zeros(action.shape[:2], bool)

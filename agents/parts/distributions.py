@@ -17,6 +17,7 @@ import gymnasium as gym
 from agents.tools import spaces
 from agents.tools.graph import random
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 # The logit of what is masked: its probability is zero, to the last bit.
 IMPOSSIBLE = -1e9
@@ -209,7 +210,7 @@ def from_output(space: gym.Space, output: tf.Tensor, mask: tf.Tensor | None = No
     return Bernoulli(output)
 
 
-def flatten(space: gym.Space, action: Any) -> tf.Tensor:
+def flatten(space: gym.Space, action: Nest) -> tf.Tensor:
     """Bring actions of any shape into the one that distributions are over."""
     if isinstance(space, gym.spaces.Discrete):
         return action

@@ -1,6 +1,6 @@
 """Demonstrations as tensors to learn from."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +10,7 @@ from agents.tools import nested
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph import bounds, random, state
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 from agents.tools.runs import demonstrations
 
 
@@ -22,7 +23,7 @@ class Steps(NamedTuple):
             over it: a box from -1 to 1, where it has bounds.
     """
 
-    observ: Any
+    observ: Nest
     action: tf.Tensor
 
 

@@ -8,6 +8,7 @@ from agents.tools import errors, nested
 from agents.tools.graph import loops
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.nested import Nest
 
 # How many gradients in a row may be useless.
 MAX_SKIPPED = 20
@@ -16,7 +17,7 @@ MAX_SKIPPED = 20
 def of_rows(
     loss: Callable[[Any], dict[str, Any]],
     weights: Weights,
-    rows: Any,
+    rows: Nest,
     part_rows: int | None = None,
     ranks: Communicator = ALONE,
 ) -> tuple[tf.Tensor, dict[str, Any]]:
@@ -35,7 +36,7 @@ def of_rows(
         The gradient as one vector, and what the loss returns.
     """
 
-    def part(some: Any) -> tuple[tf.Tensor, dict[str, Any]]:
+    def part(some: Nest) -> tuple[tf.Tensor, dict[str, Any]]:
         with tf.GradientTape() as tape:
             means = loss(some)
         return weights.gradient(tape, means['loss']), means
@@ -47,7 +48,7 @@ def fisher_product(
     describe: Callable[[Any], Any],
     weights: Weights,
     vector: tf.Tensor,
-    rows: Any,
+    rows: Nest,
     part_rows: int | None = None,
     ranks: Communicator = ALONE,
 ) -> tf.Tensor:
@@ -68,7 +69,7 @@ def fisher_product(
         ranks: Those whose rows are meant.
     """
 
-    def part(some: Any) -> tf.Tensor:
+    def part(some: Nest) -> tf.Tensor:
         with tf.GradientTape(persistent=True) as tape:
             distribution = describe(some)
         parameters = nested.flatten(distribution)
@@ -102,10 +103,10 @@ def _curvature_product(distribution: Any, moved: list[tf.Tensor]) -> list[tf.Ten
 
 def mean_of_parts(
     function: Callable[[Any], Any],
-    rows: Any,
+    rows: Nest,
     part_rows: int | None = None,
     ranks: Communicator = ALONE,
-) -> Any:
+) -> Nest:
     """The mean of what a function returns for parts of rows, one by one.
 
     What is a mean over rows may be computed for parts of them; see
@@ -121,7 +122,7 @@ def mean_of_parts(
     count = nested.flatten(rows)[0].shape[0]
     size = _divisor(count, part_rows or count)
 
-    def part(number: tf.Tensor) -> Any:
+    def part(number: tf.Tensor) -> Nest:
         begin = number * size
         return function(nested.map(lambda x: _slice(x, begin, size), rows))
 

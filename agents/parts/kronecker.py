@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from agents.parts import layers
+from agents.parts.sequences import Network
 from agents.tools import errors
 from agents.tools.graph.backend import keras, tf
+from agents.tools.nested import Nest
 
 # The smallest mean of the diagonal of a factor, so that it can be divided by.
 TINY = 1e-12
@@ -118,7 +120,7 @@ class DenseBlock(Block):
         call, activation = layer.call, layer.activation
         given = []
 
-        def take_input(inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        def take_input(inputs: Nest, *args: Any, **kwargs: Any) -> Any:
             given.append(inputs)
             return call(inputs, *args, **kwargs)
 
@@ -175,7 +177,7 @@ class DeviationBlock(Block):
             del layer.spread
 
 
-def find_blocks(network: Any) -> list[Block]:
+def find_blocks(network: Network) -> list[Block]:
     """The blocks of the weights of a network, in the order of its layers.
 
     Raises:

@@ -8,8 +8,10 @@ import gymnasium as gym
 import numpy as np
 
 from agents.parts import encodings, products
+from agents.parts.sequences import Network
 from agents.tools import nested, spaces
 from agents.tools.graph.backend import compile_part, keras, tf
+from agents.tools.nested import Nest
 
 
 def dense(sizes: list[int], activation: Any) -> list[keras.layers.Layer]:
@@ -29,7 +31,7 @@ def output(size: int, factor: float = 1.0) -> keras.layers.Layer:
 class Dense(keras.layers.Dense):
     """That of Keras, with a gradient that compiles into a quicker program."""
 
-    def call(self, inputs: tf.Tensor, training: bool | None = None) -> Any:
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> Nest:
         if len(inputs.shape) != 2:
             return super().call(inputs, training=training)
         kernel = tf.convert_to_tensor(self.kernel)
@@ -60,7 +62,7 @@ class Encoder(keras.layers.Layer):
         """Those of the leaves, in the order of `nested`."""
         return list(self._encoders)
 
-    def call(self, observ: Any) -> tf.Tensor:
+    def call(self, observ: Nest) -> tf.Tensor:
         leaves = nested.flatten(observ)
         pairs = zip(self._encoders, leaves, strict=True)
         parts = [encoder(leaf) for encoder, leaf in pairs]
@@ -85,7 +87,7 @@ class Flatten(keras.layers.Layer):
         super().__init__()
         self._space = space
 
-    def call(self, observ: Any) -> tf.Tensor:
+    def call(self, observ: Nest) -> tf.Tensor:
         parts = [
             self._flat(space, leaf)
             for space, leaf in zip(spaces.leaves(self._space), nested.flatten(observ), strict=True)
@@ -251,7 +253,7 @@ class Recurrent(keras.Model):
         head: Maps what the cell puts out to the numbers of the network.
     """
 
-    def __init__(self, encoder: Any, cell: Any, head: Any):
+    def __init__(self, encoder: Network, cell: Any, head: Any):
         super().__init__()
         self.state_size = cell.state_size
         self._encoder = encoder
@@ -263,7 +265,7 @@ class Recurrent(keras.Model):
         """The encoder, the cell and the head."""
         return self._encoder, self._cell, self._head
 
-    def call(self, observ: Any, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def call(self, observ: Nest, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         features, (state,) = self._cell(self._encoder(observ), [state])
         return self._head(features), state
 
@@ -285,7 +287,7 @@ class GaussianHead(keras.layers.Layer):
         )
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Nest:
         """The layer that puts out the means."""
         return self._mean
 

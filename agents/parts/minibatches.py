@@ -6,13 +6,14 @@ from typing import Any
 from agents.tools import layout, nested
 from agents.tools.graph import loops, random
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 Metrics = dict[str, tf.Tensor]
 
 
 def train(
     step: Callable[[Any], Metrics],
-    rows: Any,
+    rows: Nest,
     batch_size: int,
     epochs: int,
     key: tf.Tensor,

@@ -5,9 +5,11 @@ from typing import Any
 from agents.parts import kronecker
 from agents.parts.flat import Weights
 from agents.parts.optimizer import Loss, Optimizer
+from agents.parts.sequences import Network
 from agents.tools.graph import vectors
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.nested import Nest
 
 
 class Kronecker(Optimizer):
@@ -41,7 +43,7 @@ class Kronecker(Optimizer):
 
     def __init__(
         self,
-        network: Any,
+        network: Network,
         learning_rate: float,
         max_kl: float,
         damping: float,
@@ -104,7 +106,7 @@ class Kronecker(Optimizer):
     def _observe(self, loss: Loss) -> Loss:
         """Return the loss with the Kronecker factors of its rows beside its means."""
 
-        def observed(rows: Any) -> dict[str, Any]:
+        def observed(rows: Nest) -> dict[str, Any]:
             with tf.GradientTape() as tape, kronecker.tapped(self._blocks):
                 means = loss(rows)
             factors = kronecker.measure(self._blocks, tape, means.pop('score'))

@@ -8,6 +8,7 @@ from agents.parts import moments, returns
 from agents.tools import nested, spaces
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.nested import Nest
 
 
 class StreamingNormalize(tf.Module):
@@ -153,7 +154,7 @@ class NormalizeObserv(tf.Module):
         names = nested.names(self._specs, 'observ')
         return [self._normalizers.get(name) for name in names]
 
-    def transform(self, observ: Any) -> Any:
+    def transform(self, observ: Nest) -> Nest:
         names = iter(nested.names(self._specs, 'observ'))
 
         def one(spec: Any, leaf: tf.Tensor) -> tf.Tensor:
@@ -162,12 +163,12 @@ class NormalizeObserv(tf.Module):
 
         return nested.map(one, self._specs, observ)
 
-    def parts(self) -> Any:
+    def parts(self) -> Nest:
         """What normalizes each leaf, None for those that stay as they are."""
         names = iter(nested.names(self._specs, 'observ'))
         return nested.map(lambda _: self._normalizers.get(next(names)), self._specs)
 
-    def update(self, observ: Any, sound: tf.Tensor | bool = True) -> None:
+    def update(self, observ: Nest, sound: tf.Tensor | bool = True) -> None:
         leaves = self._named(observ)
         for name, normalizer in self._normalizers.items():
             normalizer.update(leaves[name], sound)
@@ -176,7 +177,7 @@ class NormalizeObserv(tf.Module):
         """Return what a checkpoint holds, by name."""
         return self._normalizers
 
-    def _named(self, nest: Any) -> dict:
+    def _named(self, nest: Nest) -> dict:
         names = nested.names(self._specs, 'observ')
         return dict(zip(names, nested.flatten(nest), strict=True))
 
@@ -232,7 +233,7 @@ class NormalizeReward(tf.Module):
         """Return what a checkpoint holds, by name."""
         return {'statistics': self._statistics, 'returns': self._past}
 
-    def per_agent_variables(self) -> Any:
+    def per_agent_variables(self) -> Nest:
         """Variables of the agents of this rank, `[agent, ...]`."""
         return self._past
 

@@ -8,6 +8,7 @@ from agents.parts.flat import Weights
 from agents.tools.graph import state
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.nested import Nest
 
 Loss = Callable[[Any], dict[str, tf.Tensor]]
 
@@ -56,7 +57,7 @@ class Optimizer(tf.Module):
     def minimize(
         self,
         loss: Loss,
-        rows: Any,
+        rows: Nest,
         learning_rate_scale: tf.Tensor | float = 1.0,
         part_rows: int | None = None,
     ) -> dict[str, tf.Tensor]:

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from agents.parts import distributions, layers, masks, normalize, sequences
+from agents.parts.sequences import Network
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.nested import Nest
 
 
 class Inputs(NamedTuple):
@@ -19,17 +21,17 @@ class Inputs(NamedTuple):
             mask.
     """
 
-    visible: Any
-    mask: Any
+    visible: Nest
+    mask: Nest
 
 
 def define(
-    network: Any,
+    network: Network,
     observ_space: gym.Space,
     action_space: gym.Space,
     config: AttrDict,
     ranks: Communicator = ALONE,
-    encoder: Any = None,
+    encoder: Network = None,
 ) -> 'Policy':
     """Make a policy with the normalizer that a configuration asks for."""
     normalizer = normalize.NormalizeObserv(
@@ -58,11 +60,11 @@ class Policy(tf.Module):
 
     def __init__(
         self,
-        network: Any,
+        network: Network,
         normalizer: normalize.NormalizeObserv,
         action_space: gym.Space,
         masked: bool = False,
-        encoder: Any = None,
+        encoder: Network = None,
     ):
         super().__init__()
         self.network = network
@@ -87,7 +89,7 @@ class Policy(tf.Module):
         """Return what a checkpoint holds, by name."""
         return {'network': self.network, 'encoder': self.encoder, 'normalizer': self.normalizer}
 
-    def normalize(self, observ: Any) -> Inputs:
+    def normalize(self, observ: Nest) -> Inputs:
         """Normalize observations `[..., *shape]` as environments return them.
 
         The statistics that this is done by change by `update_statistics` alone.
@@ -95,12 +97,12 @@ class Policy(tf.Module):
         visible, mask = masks.split(observ) if self._masked else (observ, ())
         return Inputs(self.normalizer.transform(visible), mask)
 
-    def update_statistics(self, observ: Any, sound: tf.Tensor | bool = True) -> None:
+    def update_statistics(self, observ: Nest, sound: tf.Tensor | bool = True) -> None:
         """Add observations to the statistics, if they are sound."""
         visible, _ = masks.split(observ) if self._masked else (observ, ())
         self.normalizer.update(visible, sound)
 
-    def step(self, observ: Any, state: Any) -> tuple[distributions.Distribution, Any]:
+    def step(self, observ: Nest, state: Nest) -> tuple[distributions.Distribution, Any]:
         """The distributions for observations `[agent, ...]`.
 
         Args:
@@ -115,18 +117,18 @@ class Policy(tf.Module):
         output, state = sequences.step(self.network, features, state)
         return self.distribution(output, inputs.mask), state
 
-    def encode(self, visible: Any) -> Any:
+    def encode(self, visible: Nest) -> Nest:
         """What networks are given for what is visible, `[agent, ...]`."""
         return visible if self.encoder is None else self.encoder(visible)
 
-    def encode_all(self, visible: Any) -> Any:
+    def encode_all(self, visible: Nest) -> Nest:
         """The same for many steps, `[time, agent, ...]`."""
         if self.encoder is None:
             return visible
         features, _ = sequences.step_all(self.encoder, visible, ())
         return features
 
-    def unroll(self, inputs: Inputs, begins: tf.Tensor, state: Any) -> distributions.Distribution:
+    def unroll(self, inputs: Inputs, begins: tf.Tensor, state: Nest) -> distributions.Distribution:
         """The distributions for observations `[time, agent, ...]`.
 
         Args:
@@ -138,13 +140,13 @@ class Policy(tf.Module):
         return self.unroll_features(features, inputs.mask, begins, state)
 
     def unroll_features(
-        self, features: Any, mask: Any, begins: tf.Tensor, state: Any
+        self, features: Nest, mask: Nest, begins: tf.Tensor, state: Nest
     ) -> distributions.Distribution:
         """The same for what `encode_all` has made of what is visible."""
         output, _ = sequences.unroll(self.network, features, begins, state)
         return self.distribution(output, mask)
 
-    def distribution(self, output: tf.Tensor, mask: Any) -> distributions.Distribution:
+    def distribution(self, output: tf.Tensor, mask: Nest) -> distributions.Distribution:
         """The distributions that outputs of the network stand for."""
         mask = mask if self._masked else None
         return distributions.from_output(self.action_space, output, mask)

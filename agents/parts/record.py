@@ -10,6 +10,7 @@ from agents.parts import distributions, soundness
 from agents.tools import errors, layout, nested, spaces
 from agents.tools.graph import state
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 from agents.tools.transition import Transition
 
 
@@ -58,7 +59,7 @@ class Rollout(NamedTuple):
         returns: λ-returns, the targets of the value network; () until the update.
     """
 
-    observ: Any
+    observ: Nest
     begins: tf.Tensor
     action: tf.Tensor
     reward: tf.Tensor
@@ -66,8 +67,8 @@ class Rollout(NamedTuple):
     done: tf.Tensor
     lost: tf.Tensor
     predictions: Predictions
-    state: Any  # States, or () if it does not matter.
-    inputs: Any = ()
+    state: Nest  # States, or () if it does not matter.
+    inputs: Nest = ()
     advantage: Any = ()
     returns: Any = ()
 
@@ -122,7 +123,7 @@ class Recorder(tf.Module):
 
     def append(
         self,
-        observ: Any,
+        observ: Nest,
         action: tf.Tensor,
         transition: Transition,
         predictions: Predictions,
@@ -215,7 +216,7 @@ class Recorder(tf.Module):
             'their squares in 32 bits. Nothing was learnt from it.'
         )
 
-    def per_agent_variables(self) -> Any:
+    def per_agent_variables(self) -> Nest:
         """Variables of the agents, `[agent, ...]`."""
         return self._coming
 

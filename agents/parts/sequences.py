@@ -6,39 +6,43 @@ maps an input to an output. The functions here treat both alike; the state of
 a network without memory is the empty tuple.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from agents.tools import nested
-from agents.tools.graph.backend import tf
+from agents.tools.graph.backend import keras, tf
+from agents.tools.nested import Nest
+
+# A model of Keras, recurrent or not.
+Network: TypeAlias = keras.Layer
 
 # Steps whose intermediate results fit into the cache of a processor.
 PART_STEPS = 2048
 
 
-def is_recurrent(network: Any) -> bool:
+def is_recurrent(network: Network) -> bool:
     return hasattr(network, 'state_size')
 
 
-def zero_state(network: Any, batch: int) -> Any:
+def zero_state(network: Network, batch: int) -> Nest:
     """The state at the beginning of an episode, leaves `[batch, size]`."""
     if not is_recurrent(network):
         return ()
     return nested.map(lambda size: tf.zeros((batch, size)), network.state_size)
 
 
-def forget(state: Any, begins: tf.Tensor) -> Any:
+def forget(state: Nest, begins: tf.Tensor) -> Nest:
     """Set the state to zero where an episode begins."""
     return nested.map(lambda x: tf.where(begins[:, None], 0.0, x), state)
 
 
-def step(network: Any, inputs: Any, state: Any) -> tuple[tf.Tensor, Any]:
+def step(network: Network, inputs: Nest, state: Nest) -> tuple[tf.Tensor, Any]:
     """Apply a network to inputs `[batch, ...]`."""
     if is_recurrent(network):
         return network(inputs, state)
     return network(inputs), state
 
 
-def unroll(network: Any, inputs: Any, begins: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
+def unroll(network: Network, inputs: Nest, begins: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Any]:
     """Apply a network along time.
 
     Args:
@@ -56,7 +60,7 @@ def unroll(network: Any, inputs: Any, begins: tf.Tensor, state: Any) -> tuple[tf
     return step_all(network, inputs, ())
 
 
-def step_all(network: Any, inputs: Any, states: Any) -> tuple[tf.Tensor, Any]:
+def step_all(network: Network, inputs: Nest, states: Nest) -> tuple[tf.Tensor, Any]:
     """Apply a network to every step alone, as if to one large batch.
 
     Args:
@@ -76,18 +80,18 @@ def step_all(network: Any, inputs: Any, states: Any) -> tuple[tf.Tensor, Any]:
     return nested.map(split, step(network, *merged))
 
 
-def _scan(network: Any, inputs: Any, begins: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
-    def time_step(carry: Any, now: Any) -> Any:
+def _scan(network: Network, inputs: Nest, begins: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Any]:
+    def time_step(carry: Nest, now: Any) -> Nest:
         inputs, begins = now
         return step(network, inputs, forget(carry[1], begins))
 
     return _collect(time_step, (inputs, begins), (None, state))
 
 
-def _collect(function: Any, inputs: Any, before: Any) -> Any:
+def _collect(function: Any, inputs: Nest, before: Nest) -> Nest:
     """Results of a function of its last result and the next of the inputs."""
 
-    def at(index: slice | int) -> Any:
+    def at(index: slice | int) -> Nest:
         return nested.map(lambda x: x[index], inputs)
 
     first = function(before, at(0))
@@ -97,7 +101,7 @@ def _collect(function: Any, inputs: Any, before: Any) -> Any:
     return nested.map(lambda x, xs: tf.concat([x[None], xs], 0), first, others)
 
 
-def to_rows(network: Any, steps: Any, state: Any) -> Any:
+def to_rows(network: Network, steps: Any, state: Nest) -> Nest:
     """Turn a rollout into rows that can be shuffled.
 
     A row is a step, or for a network that remembers all steps of an agent.
@@ -116,19 +120,19 @@ def to_rows(network: Any, steps: Any, state: Any) -> Any:
     return {'steps': nested.map(merge, steps), 'state': ()}
 
 
-def from_rows(network: Any, rows: Any) -> tuple[Any, Any]:
+def from_rows(network: Network, rows: Nest) -> tuple[Any, Any]:
     """Turn some of the rows into steps `[time, row, ...]` and the state."""
     if is_recurrent(network):
         return nested.map(_swap, rows['steps']), rows['state']
     return nested.map(lambda x: x[None], rows['steps']), ()
 
 
-def rows_per_batch(network: Any, batch_size: int, steps: int) -> int:
+def rows_per_batch(network: Network, batch_size: int, steps: int) -> int:
     """How many rows of `to_rows` make a minibatch of so many steps."""
     return batch_size // steps if is_recurrent(network) else batch_size
 
 
-def rows_per_part(network: Any, steps: int) -> int:
+def rows_per_part(network: Network, steps: int) -> int:
     """How many rows of `to_rows` to compute something for at a time.
 
     What a network computes for some thousand steps stays in the cache of a

@@ -16,6 +16,7 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.batch import observations
 from agents.tools.graph import bounds, programs, random, state, weights
 from agents.tools.graph.backend import bind_concrete, compile_unless_conv, tf
+from agents.tools.nested import Nest
 from agents.tools.runs import saver
 from agents.training import networks, simulation_graph, storage
 
@@ -184,7 +185,7 @@ class LoadedPolicy:
         """Tell that episodes begin, of all agents or where a mask is true."""
         self._begins |= True if mask is None else np.asarray(mask, bool)
 
-    def __call__(self, observ: Any, deterministic: bool = True, mask: Any = None) -> Any:
+    def __call__(self, observ: Nest, deterministic: bool = True, mask: Nest = None) -> Nest:
         """Choose the action for an observation, or actions for a batch.
 
         Args:
@@ -212,7 +213,7 @@ class LoadedPolicy:
             actions = np.clip(actions, *limits)
         return actions if self._batched else actions[0]
 
-    def choose(self, observ: Any, deterministic: bool = True) -> np.ndarray:
+    def choose(self, observ: Nest, deterministic: bool = True) -> np.ndarray:
         """Choose actions for a `BatchEnv`, where what is counted is from zero.
 
         Args:
@@ -233,7 +234,7 @@ class LoadedPolicy:
         self._begins[:] = False
         return action.numpy()
 
-    def _join(self, observ: Any, mask: Any = None) -> Any:
+    def _join(self, observ: Nest, mask: Nest = None) -> Nest:
         """Put a mask into an observation, as in the training."""
         keys = {*observ} if isinstance(observ, dict) else set()
         if mask is None:
@@ -262,18 +263,18 @@ class LoadedPolicy:
             which = f' of observation {row}' if self._batched else ''
             raise ValueError(f'By the mask{which}, {what}.')
 
-    def _require_batch(self, observ: Any) -> None:
+    def _require_batch(self, observ: Nest) -> None:
         for leaf in nested.flatten(observ):
             if len(leaf) != self._count:
                 raise ValueError(f'Expected {self._count} observations, got {len(leaf)}.')
 
-    def _row(self, observ: Any, row: int) -> Any:
+    def _row(self, observ: Nest, row: int) -> Nest:
         if not self._batched:
             return observ
         return nested.map(lambda leaf: leaf[row], observ)
 
     @compile_unless_conv
-    def _act(self, observ: Any, begins: tf.Tensor, deterministic: bool) -> tf.Tensor:
+    def _act(self, observ: Nest, begins: tf.Tensor, deterministic: bool) -> tf.Tensor:
         before = sequences.forget(state.read(self._state), begins)
         distribution, after = self._policy.step(observ, before)
         state.assign(self._state, after)

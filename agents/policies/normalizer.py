@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agents.tools import errors, nested
+from agents.tools.nested import Nest
 from agents.tools.runs import checkpoints
 from agents.training import storage
 
@@ -44,11 +45,11 @@ class Normalizer:
     clip: float | None
     count: int
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: Any) -> Nest:
         """Normalize values `[..., *shape]`, those of a mask left out."""
         return nested.map(self._normalize, self.mean, self.std, value)
 
-    def _normalize(self, mean: Any, std: Any, value: Any) -> Any:
+    def _normalize(self, mean: Any, std: Any, value: Any) -> Nest:
         if mean is None:
             return value
         distance = np.float32(np.asarray(value, np.float64) - mean)

@@ -12,6 +12,7 @@ from agents.config import overrides, store
 from agents.terminal import interrupts
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
+from agents.tools.nested import Nest
 from agents.training import env_kinds, env_setup, storage
 
 # How many episodes can be kept.
@@ -112,7 +113,7 @@ class Step(NamedTuple):
         lost: Where nothing was played, so that the episode begins anew.
     """
 
-    observ: Any
+    observ: Nest
     action: np.ndarray
     reward: np.ndarray
     terminated: np.ndarray

@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors, nested, spaces
+from agents.tools.nested import Nest
 
 KEY = 'action_mask'
 
@@ -40,7 +41,7 @@ def may_be_told(observ_space: gym.Space, action_space: gym.Space) -> bool:
     return are_choices(action_space) and not has_mask(observ_space, action_space)
 
 
-def beside(observ_space: gym.Space, value: Any) -> Any:
+def beside(observ_space: gym.Space, value: Any) -> Nest:
     """What a mask is put beside, of an observation, a batch or the space."""
     is_dict = isinstance(observ_space, gym.spaces.Dict)
     return value if is_dict else {OBSERVATION: value}
@@ -86,7 +87,7 @@ def sizes(action_space: gym.Space) -> list[int]:
     return np.ravel(spaces.count(action_space)).tolist()
 
 
-def flatten(mask: Any, action_space: gym.Space) -> np.ndarray:
+def flatten(mask: Nest, action_space: gym.Space) -> np.ndarray:
     """Bring a mask into the form that observations have it in.
 
     Args:
@@ -154,7 +155,7 @@ class BatchWatch(Watch):
 
     @classmethod
     def over(
-        cls, observ_space: gym.Space, action_space: gym.Space, observ: Any, first: int
+        cls, observ_space: gym.Space, action_space: gym.Space, observ: Nest, first: int
     ) -> 'BatchWatch | None':
         """One for arrays of observations, if there are masks among these.
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from agents.tools import nested
+from agents.tools.nested import Nest
 
 # How each type of leaf is stored.
 STORAGE = {'float32': 'float32', 'int32': 'float32', 'bool': 'float32', 'uint8': 'uint8'}
@@ -62,7 +63,7 @@ class Layout:
         self.columns = nested.map(place, specs)
         self.groups = tuple(widths.items())
 
-    def views(self, matrices: Sequence[np.ndarray]) -> Any:
+    def views(self, matrices: Sequence[np.ndarray]) -> Nest:
         """NumPy views of the leaves, `[rows, ...]`, to read and write.
 
         Booleans appear as the floats that they are stored as.
@@ -79,7 +80,7 @@ class Layout:
 
         return nested.map(view, self.columns)
 
-    def pack(self, nest: Any) -> tuple:
+    def pack(self, nest: Nest) -> tuple:
         """Lay tensors `[..., *shape]` side by side in `[..., width]`."""
         from agents.tools.graph.backend import tf
 
@@ -98,11 +99,11 @@ class Layout:
         nested.map(add, self.columns, nest)
         return tuple(tf.concat(group, -1) if len(group) > 1 else group[0] for group in parts)
 
-    def unpack(self, matrices: Sequence) -> Any:
+    def unpack(self, matrices: Sequence) -> Nest:
         """The inverse of `pack`."""
         from agents.tools.graph.backend import tf
 
-        def take(column: Column) -> Any:
+        def take(column: Column) -> Nest:
             matrix = matrices[column.group]
             leaf = matrix[..., column.start : column.stop]
             if column.spec.dtype == 'int32':

@@ -6,10 +6,13 @@ another order are alike, as `tf.nest` has it. Anything else is a leaf.
 
 import builtins
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
+
+# Nested containers of leaves, such as the tensors of an observation.
+Nest: TypeAlias = Any
 
 
-def zip(*structures: Any) -> Any:
+def zip(*structures: Nest) -> Nest:
     """Combine structures of the same shape into one of tuples of leaves.
 
     >>> zip({'a': 1, 'b': [2]}, {'a': 3, 'b': [4]})
@@ -18,7 +21,7 @@ def zip(*structures: Any) -> Any:
     return map(lambda *leaves: leaves, *structures)
 
 
-def map(function: Callable, *structures: Any) -> Any:
+def map(function: Callable, *structures: Nest) -> Nest:
     """Apply a function to the leaves of structures of the same shape.
 
     The result has the types of the first structure.
@@ -46,7 +49,7 @@ def map(function: Callable, *structures: Any) -> Any:
     return _rebuild(first, results)
 
 
-def flatten(structure: Any) -> list:
+def flatten(structure: Nest) -> list:
     """The leaves of a structure in order.
 
     >>> flatten({'b': 3, 'a': [1, (2,)]})
@@ -57,7 +60,7 @@ def flatten(structure: Any) -> list:
     return [leaf for _, part in _children(structure) for leaf in flatten(part)]
 
 
-def filter(predicate: Callable[[Any], bool], structure: Any) -> Any:
+def filter(predicate: Callable[[Any], bool], structure: Nest) -> Nest:
     """Keep the leaves for which the predicate holds, and the containers.
 
     Containers that end up empty are kept, so that the outer shape remains.
@@ -79,7 +82,7 @@ def filter(predicate: Callable[[Any], bool], structure: Any) -> Any:
     return kind(results.values())
 
 
-def names(structure: Any, prefix: str = '') -> list[str]:
+def names(structure: Nest, prefix: str = '') -> list[str]:
     """A path for every leaf, in the order of `flatten`.
 
     >>> names({'b': 3, 'a': [1, (2,)]})
@@ -94,11 +97,11 @@ def names(structure: Any, prefix: str = '') -> list[str]:
     ]
 
 
-def _is_container(structure: Any) -> bool:
+def _is_container(structure: Nest) -> bool:
     return isinstance(structure, (tuple, list, Mapping))
 
 
-def _children(structure: Any) -> list[tuple[Any, Any]]:
+def _children(structure: Nest) -> list[tuple[Any, Any]]:
     if isinstance(structure, Mapping):
         return [(key, structure[key]) for key in sorted(structure)]
     if hasattr(structure, '_fields'):
@@ -108,7 +111,7 @@ def _children(structure: Any) -> list[tuple[Any, Any]]:
     return []
 
 
-def _rebuild(structure: Any, results: dict) -> Any:
+def _rebuild(structure: Nest, results: dict) -> Nest:
     if isinstance(structure, Mapping):
         return {key: results[key] for key in structure}
     # TensorFlow's modules wrap tuples, but for what they say of their class.

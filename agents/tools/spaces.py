@@ -15,6 +15,7 @@ import numpy as np
 
 from agents.tools import errors, nested
 from agents.tools.layout import Spec
+from agents.tools.nested import Nest
 
 ACTIONS = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
 OBSERVATIONS = (*ACTIONS, 'Dict', 'Tuple')
@@ -33,7 +34,7 @@ MAX_BOUND = 1e15
 CONVERT = 'Leave it out or convert it in a wrapper.'
 
 
-def specs(space: gym.Space, path: str = '') -> Any:
+def specs(space: gym.Space, path: str = '') -> Nest:
     """The nest of `Spec` that values of a space are stored as.
 
     Text of a Dict is left out, here and wherever leaves are counted.
@@ -87,7 +88,7 @@ def _is_text(space: gym.Space | None) -> bool:
     return space is not None and space.dtype is not None and (np.dtype(space.dtype).kind == 'U')
 
 
-def without_text(space: gym.Space | None, value: Any) -> Any:
+def without_text(space: gym.Space | None, value: Any) -> Nest:
     """Leave the text out of a value of a space, or of a batch of values."""
     match space, value:
         case gym.spaces.Dict(), dict():
@@ -251,7 +252,7 @@ def leaves(space: gym.Space) -> list[gym.Space]:
     return [space]
 
 
-def start(space: gym.Space) -> Any:
+def start(space: gym.Space) -> Nest:
     """The smallest value of a counted space, which the graph calls zero."""
     counted = (gym.spaces.Discrete, gym.spaces.MultiDiscrete)
     return space.start if isinstance(space, counted) else 0

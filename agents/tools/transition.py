@@ -1,8 +1,9 @@
 """What one step of a batch of environments tells an algorithm."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class Transition(NamedTuple):
@@ -21,7 +22,7 @@ class Transition(NamedTuple):
     reward: tf.Tensor
     terminated: tf.Tensor
     truncated: tf.Tensor
-    next_observ: Any
+    next_observ: Nest
     lost: tf.Tensor
 
     @property

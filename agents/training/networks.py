@@ -41,6 +41,7 @@ from agents.parts import distributions, encodings, layers, masks, sequences
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import keras, tf
+from agents.tools.nested import Nest
 
 # What layers keep that normalize by statistics of their own.
 STATISTICS = 'moving_mean', 'moving_variance'
@@ -179,7 +180,7 @@ def define(
     return networks
 
 
-def _zeros(observ_space: gym.Space) -> Any:
+def _zeros(observ_space: gym.Space) -> Nest:
     """An observation of zeros, as a batch of one."""
     return nested.map(
         lambda spec: tf.zeros((1, *spec.shape), spec.dtype), spaces.specs(observ_space)
@@ -230,7 +231,7 @@ def _require_separate(networks: Networks) -> None:
                 )
 
 
-def _build(name: str, network: Any, inputs: Any, size: int) -> None:
+def _build(name: str, network: Any, inputs: Nest, size: int) -> None:
     """Let a network make its weights by applying it to one input."""
     state = sequences.zero_state(network, 1)
     output, _ = sequences.step(network, inputs, state)

@@ -14,6 +14,7 @@ from agents.parts.natural import Kronecker
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 # By how much the step size changes where the divergence is more than twice or
 # less than half of what it should be, and how small and large it may become.
@@ -92,7 +93,7 @@ class NaturalLearner(Learner):
     def saved(self) -> dict[str, Any]:
         return {**super().saved(), 'step_size': self._step_size}
 
-    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+    def _loss(self, rows: Nest) -> dict[str, tf.Tensor]:
         steps, policy = apply_to_rows(self._policy, rows)
         score = score_loss(policy.log_prob(steps['action']), steps['advantage'])
         entropy = tf.reduce_mean(policy.entropy())

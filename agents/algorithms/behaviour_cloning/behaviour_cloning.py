@@ -9,6 +9,7 @@ from agents.parts.cloning import Cloner
 from agents.parts.expert import Expert
 from agents.tools.graph import random
 from agents.tools.graph.backend import compile_unless_conv, tf
+from agents.tools.nested import Nest
 
 
 class BehaviourCloning(Algorithm):
@@ -38,7 +39,7 @@ class BehaviourCloning(Algorithm):
     def begin_episode(self, begins: tf.Tensor) -> None:
         self._actor.begin_episode(begins)
 
-    def perform(self, observ: Any) -> tf.Tensor:
+    def perform(self, observ: Nest) -> tf.Tensor:
         return self._actor.perform(observ)
 
     def update(self) -> dict[str, tf.Tensor]:

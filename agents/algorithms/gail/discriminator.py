@@ -10,8 +10,10 @@ from agents.parts import layers, masks, normalize
 from agents.parts.adam import Adam
 from agents.parts.expert import Steps
 from agents.parts.flat import Weights
+from agents.parts.sequences import Network
 from agents.tools import nested, spaces
 from agents.tools.graph.backend import keras, tf
+from agents.tools.nested import Nest
 
 
 class Discriminator(tf.Module):
@@ -73,7 +75,7 @@ class Discriminator(tf.Module):
             Numbers for the log.
         """
 
-        def loss(rows: Any) -> dict[str, tf.Tensor]:
+        def loss(rows: Nest) -> dict[str, tf.Tensor]:
             means = self._loss(*rows)
             # So that nothing is learnt, as such gradients are not applied.
             means['loss'] *= tf.where(sound, 1.0, math.nan)
@@ -121,7 +123,7 @@ def bernoulli_entropy(logits: tf.Tensor) -> tf.Tensor:
     return tf.nn.softplus(logits) - tf.sigmoid(logits) * logits
 
 
-def slope_penalty(network: Any, features: tf.Tensor) -> tf.Tensor:
+def slope_penalty(network: Network, features: tf.Tensor) -> tf.Tensor:
     """E[(‖∇‖ − 1)²] of what a network puts out, by its input.
 
     Gulrajani et al. 2017, Improved training of Wasserstein GANs.

@@ -15,8 +15,10 @@ from agents.parts import distributions, minibatches, sequences
 from agents.parts.losses import value_loss
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
+from agents.parts.sequences import Network
 from agents.tools import errors
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class PPO(OnPolicy):
@@ -54,7 +56,7 @@ class ProximalLearner(Learner):
             None if the value is learnt apart.
     """
 
-    def __init__(self, policy: Policy, task: Task, value_network: Any = None):
+    def __init__(self, policy: Policy, task: Task, value_network: Network = None):
         weights = list(policy.weights)
         if value_network is not None:
             weights += value_network.trainable_variables
@@ -72,7 +74,7 @@ class ProximalLearner(Learner):
         if config.surrogate == 'penalty':
             part_rows = None  # The loss is no mean over rows.
 
-        def step(rows: Any) -> dict[str, tf.Tensor]:
+        def step(rows: Nest) -> dict[str, tf.Tensor]:
             return self.optimizer.minimize(self._loss, rows, learning_rate_scale, part_rows)
 
         def is_far(means: dict[str, tf.Tensor]) -> tf.Tensor:
@@ -116,7 +118,7 @@ class ProximalLearner(Learner):
             before = rollout.state
         return sequences.to_rows(self._policy.network, steps, before)
 
-    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+    def _loss(self, rows: Nest) -> dict[str, tf.Tensor]:
         """Return the `loss` of a minibatch, and means for the log."""
         config, policy = self._config, self._policy
         steps, before = sequences.from_rows(policy.network, rows)

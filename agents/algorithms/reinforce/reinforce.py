@@ -1,7 +1,5 @@
 """REINFORCE with a value baseline."""
 
-from typing import Any
-
 from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
 from agents.algorithms.learner import Learner, apply_to_rows, define_steps
@@ -13,6 +11,7 @@ from agents.parts.optimizer import Optimizer
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class REINFORCE(OnPolicy):
@@ -61,7 +60,7 @@ class ScoreLearner(Learner):
         )
         return {**metrics, 'skipped': self.optimizer.skipped}
 
-    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+    def _loss(self, rows: Nest) -> dict[str, tf.Tensor]:
         steps, policy = apply_to_rows(self._policy, rows)
         score = score_loss(policy.log_prob(steps['action']), steps['advantage'])
         entropy = tf.reduce_mean(policy.entropy())

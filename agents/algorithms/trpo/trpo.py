@@ -1,6 +1,5 @@
 """Trust region policy optimization, and natural policy gradients."""
 
-from typing import Any
 
 from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
@@ -15,6 +14,7 @@ from agents.parts.record import Rollout
 from agents.tools import nested
 from agents.tools.graph import loops
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 # How far a step may exceed the divergence that it aims at. The quadratic model
 # that its length is from is not exact.
@@ -77,7 +77,7 @@ class TrustRegionLearner(Learner):
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
         return {**super().summary(owner), f'steps/{owner}': self._step.read_value()}
 
-    def _define_rows(self, rollout: Rollout) -> Any:
+    def _define_rows(self, rollout: Rollout) -> Nest:
         """What is known of each step, to be measured again and again."""
         old = self._policy.distribution(rollout.predictions.output, rollout.inputs.mask)
         steps = {
@@ -87,7 +87,7 @@ class TrustRegionLearner(Learner):
         }
         return sequences.to_rows(self._policy.network, steps, rollout.state.policy)
 
-    def _define_step(self, rows: Any, slope: tf.Tensor, radius: tf.Tensor) -> tf.Tensor:
+    def _define_step(self, rows: Nest, slope: tf.Tensor, radius: tf.Tensor) -> tf.Tensor:
         """The step down a slope at whose end the divergence is the radius.
 
         With the slope g and the Fisher matrix F it is −√(2δ / xᵀFx) x, where
@@ -108,7 +108,7 @@ class TrustRegionLearner(Learner):
         return -tf.where(square > 0, length, 0.0) * direction
 
     def _search(
-        self, rows: Any, before: dict[str, tf.Tensor], step: tf.Tensor, radius: tf.Tensor
+        self, rows: Nest, before: dict[str, tf.Tensor], step: tf.Tensor, radius: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Take as much of a step as improves the policy near enough, or none.
 
@@ -146,11 +146,11 @@ class TrustRegionLearner(Learner):
             'steps_tried': tf.cast(tried, tf.float32),
         }
 
-    def _measure(self, rows: Any) -> dict[str, tf.Tensor]:
+    def _measure(self, rows: Nest) -> dict[str, tf.Tensor]:
         """The means that `_loss` is made of, for the weights as they are."""
         return gradients.mean_of_parts(self._loss, rows, self._part_rows, self._ranks)
 
-    def _loss(self, rows: Any) -> dict[str, tf.Tensor]:
+    def _loss(self, rows: Nest) -> dict[str, tf.Tensor]:
         steps, new = apply_to_rows(self._policy, rows)
         log_ratio = new.log_prob(steps['action']) - steps['old_log_prob']
         surrogate = tf.reduce_mean(tf.exp(log_ratio) * steps['advantage'])
@@ -162,6 +162,6 @@ class TrustRegionLearner(Learner):
             'entropy': entropy,
         }
 
-    def _describe(self, rows: Any) -> Any:
+    def _describe(self, rows: Nest) -> Nest:
         """The distributions of some rows, for the weights as they are."""
         return apply_to_rows(self._policy, rows)[1]

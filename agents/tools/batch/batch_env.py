@@ -16,6 +16,7 @@ import numpy as np
 from agents.tools import errors, nested, spaces
 from agents.tools.batch import infos, members, observations
 from agents.tools.batch.env_slice import at_most
+from agents.tools.nested import Nest
 from agents.tools.workers import block, turns
 from agents.tools.workers.external_process import ExternalProcess
 from agents.tools.workers.replies import Replies
@@ -106,7 +107,7 @@ class BatchEnv:
             raise AttributeError(f'BatchEnv has no attribute {name!r}.')
         return getattr(self[0], name)
 
-    def step(self, actions: Any) -> tuple:
+    def step(self, actions: Nest) -> tuple:
         """Step all environments, and reset those that end.
 
         Args:
@@ -164,7 +165,7 @@ class BatchEnv:
                 if isinstance(member, ExternalProcess):
                     member.begin_close()
 
-    def step_packed(self, actions: Any, reply: list[np.ndarray] | None = None) -> list[np.ndarray]:
+    def step_packed(self, actions: Nest, reply: list[np.ndarray] | None = None) -> list[np.ndarray]:
         """Like `step`, but the reply is in matrices by `block.reply_layout`.
 
         Args:
@@ -339,7 +340,7 @@ class BatchEnv:
             reply[name] = reply[name] > 0.5
         return reply
 
-    def _checked(self, actions: Any) -> np.ndarray:
+    def _checked(self, actions: Nest) -> np.ndarray:
         actions = np.asarray(actions)
         if actions.shape != self._actions_shape:
             raise errors.EnvError(

@@ -20,6 +20,7 @@ import numpy as np
 
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.batch import infos, observations
+from agents.tools.nested import Nest
 from agents.tools.workers import block
 
 # Environments that take longer to be made, each, are not measured. The others
@@ -324,7 +325,7 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _step_times(env: gym.Env, action: Any) -> list[float]:
+def _step_times(env: gym.Env, action: Nest) -> list[float]:
     """Seconds of some steps of an environment."""
     times: list[float] = []
     while sum(times) < MEASURING_SECONDS and len(times) < MEASURED_STEPS:

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from agents.tools import errors
+from agents.tools.nested import Nest
 
 
 class InWorker:
@@ -42,7 +43,7 @@ class _Telling(gym.Wrapper):
         except BaseException as error:
             raise _told(error, 'in reset') from None
 
-    def step(self, action: Any) -> tuple:
+    def step(self, action: Nest) -> tuple:
         try:
             return self.env.step(action)
         except BaseException as error:

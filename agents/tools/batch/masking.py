@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import choices, errors
+from agents.tools.nested import Nest
 
 
 class ObserveMask(gym.Wrapper):
@@ -50,13 +51,13 @@ class ObserveMask(gym.Wrapper):
         observ, info = self.env.reset(**kwargs)
         return self._add(observ, info, 'reset'), info
 
-    def step(self, action: Any) -> tuple:
+    def step(self, action: Nest) -> tuple:
         observ, reward, terminated, truncated, info = self.env.step(action)
         over = bool(terminated or truncated)
         observ = self._add(observ, info, 'step', over)
         return observ, reward, terminated, truncated, info
 
-    def _add(self, observ: Any, info: Any, method: str, over: bool = False) -> dict:
+    def _add(self, observ: Nest, info: Any, method: str, over: bool = False) -> dict:
         mask = self._find(info)
         if mask is None and over:
             mask = np.zeros(self._count, np.uint8)
@@ -106,7 +107,7 @@ class _Unmasked(gym.Wrapper):
         _require_no_mask(result, 'a later reset')
         return result
 
-    def step(self, action: Any) -> tuple:
+    def step(self, action: Nest) -> tuple:
         result = self.env.step(action)
         _require_no_mask(result, 'step')
         # Who tells masks does so after every step: the first one is enough,

@@ -7,6 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from agents.tools.nested import Nest
+
 
 class Counting(gym.Env):
     """Observes the number of the episode and its step; 10 × step as reward.
@@ -36,7 +38,7 @@ class Counting(gym.Env):
         self.episode, self.time = self.episode + 1, 0
         return self.observ(), {}
 
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+    def step(self, action: Nest) -> tuple[np.ndarray, float, bool, bool, dict]:
         self.actions.append(action)
         self.time += 1
         over, even = self.time == self.length, self.length % 2 == 0
@@ -68,7 +70,7 @@ class Acting(Counting):
         self.action_space = action_space
         self.act = act
 
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+    def step(self, action: Nest) -> tuple[np.ndarray, float, bool, bool, dict]:
         self.act()
         return super().step(action)
 
@@ -91,6 +93,6 @@ class Replying(Counting):
         reply = self.replies[1]
         return (np.zeros(4, np.float32), {}) if reply is None else reply
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: Nest) -> Any:
         observ = np.zeros(4, np.float32)
         return self.replies[0] or (observ, 0.0, False, False, {})

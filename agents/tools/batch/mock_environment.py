@@ -1,9 +1,9 @@
 """An environment for tests that counts."""
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
+
+from agents.tools.nested import Nest
 
 
 class MockEnvironment(gym.Env):
@@ -45,7 +45,7 @@ class MockEnvironment(gym.Env):
         self.steps.append(0)
         return self._observ(), {}
 
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+    def step(self, action: Nest) -> tuple[np.ndarray, float, bool, bool, dict]:
         if action not in self.action_space:
             raise ValueError(f'{action} is not in {self.action_space}.')
         if self.steps[-1] >= self.durations[-1]:

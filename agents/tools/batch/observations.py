@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors, nested, spaces
+from agents.tools.nested import Nest
 
 # Numbers beyond this are refused. Statistics add up their squares over a whole
 # training, which would not fit into 32 bits.
@@ -19,7 +20,7 @@ LARGEST = 1e15
 MOST_SHOWN = 500
 
 
-def zeros(space: gym.Space, rows: int) -> Any:
+def zeros(space: gym.Space, rows: int) -> Nest:
     """A nest of arrays for so many observations."""
     return nested.map(lambda spec: np.zeros((rows, *spec.shape), spec.dtype), spaces.specs(space))
 
@@ -172,7 +173,7 @@ def describe_beyond(number: float) -> str:
     )
 
 
-def beyond(index: int, number: float, what: str, observ: Any) -> errors.EnvError:
+def beyond(index: int, number: float, what: str, observ: Nest) -> errors.EnvError:
     """Make the error of a number that `first_beyond` found.
 
     Args:
@@ -187,7 +188,7 @@ def beyond(index: int, number: float, what: str, observ: Any) -> errors.EnvError
     )
 
 
-def _shorten(observ: Any) -> str:
+def _shorten(observ: Nest) -> str:
     """Show an observation in a line, as images have many numbers."""
     with np.printoptions(threshold=50, edgeitems=2):
         words = str(observ).split()
@@ -201,7 +202,7 @@ def describe(value: Any) -> str:
     return f'a {type(value).__name__}: {reprlib.repr(value)}'
 
 
-def row(space: gym.Space, batch: Any, index: int) -> Any:
+def row(space: gym.Space, batch: Any, index: int) -> Nest:
     """Return the observation of one environment of a batch or of a list."""
     match space, batch:
         case gym.spaces.Dict(), Mapping():

@@ -14,6 +14,7 @@ import numpy as np
 
 from agents.tools import nested, spaces
 from agents.tools.batch.masking import ObserveMask
+from agents.tools.nested import Nest
 from agents.tools.workers.external_process import ExternalProcess
 
 __all__ = [
@@ -94,10 +95,10 @@ class BoundObserv(gym.ObservationWrapper):
             raise ValueError(f"Values beyond the bounds are for 'clip' or 'error', not {beyond!r}.")
         self._beyond = beyond
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation: Nest) -> Any:
         return self._within(self.observation_space, observation, '')
 
-    def _within(self, space: Any, observ: Any, path: str) -> Any:
+    def _within(self, space: Any, observ: Nest, path: str) -> Any:
         match space, observ:
             case gym.spaces.Dict(), dict():
                 return {
@@ -113,7 +114,7 @@ class BoundObserv(gym.ObservationWrapper):
                 return self._within_box(space, observ, path)
         return observ
 
-    def _within_box(self, space: gym.spaces.Box, observ: Any, path: str) -> Any:
+    def _within_box(self, space: gym.spaces.Box, observ: Nest, path: str) -> Any:
         with np.errstate(over='ignore'):
             # In its own type, since the bounds have been rounded to that.
             value = np.asarray(observ)
@@ -149,7 +150,7 @@ class ActionRepeat(gym.Wrapper):
             raise ValueError(f'An action is repeated at least once, not {amount}.')
         self._amount = amount
 
-    def step(self, action: Any) -> tuple:
+    def step(self, action: Nest) -> tuple:
         total = 0.0
         for _ in range(self._amount):
             observ, reward, terminated, truncated, info = self.env.step(action)
@@ -219,7 +220,7 @@ class FrameHistory(gym.Wrapper):
         self._frames.extend([observ] * (max(self._past_indices) + 1))
         return self._history(), info
 
-    def step(self, action: Any) -> tuple:
+    def step(self, action: Nest) -> tuple:
         observ, *rest = self.env.step(action)
         self._frames.append(np.array(observ))
         return self._history(), *rest
@@ -251,7 +252,7 @@ class FrameDelta(gym.Wrapper):
         self._last = np.array(observ, self._dtype)
         return self._last - self._last, info
 
-    def step(self, action: Any) -> tuple:
+    def step(self, action: Nest) -> tuple:
         observ, *rest = self.env.step(action)
         before, self._last = self._last, np.array(observ, self._dtype)
         return self._last - before, *rest
@@ -288,12 +289,12 @@ class ConvertTo32Bit(gym.Wrapper):
         observ, info = self.env.reset(**kwargs)
         return self._convert(observ), info
 
-    def step(self, action: Any) -> tuple:
+    def step(self, action: Nest) -> tuple:
         observ, reward, *rest = self.env.step(action)
         reward = _convert_leaf(reward, np.dtype(np.float32))[()]
         return self._convert(observ), reward, *rest
 
-    def _convert(self, observ: Any) -> Any:
+    def _convert(self, observ: Nest) -> Any:
         return nested.map(
             lambda spec, leaf: _convert_leaf(leaf, np.dtype(spec.dtype)), self._specs, observ
         )

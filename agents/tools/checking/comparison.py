@@ -9,6 +9,7 @@ import numpy as np
 
 from agents.tools import errors
 from agents.tools.checking import contract, random_actions
+from agents.tools.nested import Nest
 
 # What is compared of what they return, which is all but the info.
 COMPARED = 'observation', 'reward', 'terminated', 'truncated'
@@ -96,7 +97,7 @@ class Comparison:
         self._observ, *_, self._info = results[0]
         return [result[:-1] for result in results]
 
-    def _sample(self) -> Any:
+    def _sample(self) -> Nest:
         try:
             action = self._actions.sample(self._observ, self._info)
         except errors.EnvError:  # Which has been told.

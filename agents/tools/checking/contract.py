@@ -13,6 +13,7 @@ import numpy as np
 
 from agents.tools import errors, spaces
 from agents.tools.batch import env_slice, observations, wrappers
+from agents.tools.nested import Nest
 
 
 class Complaint(NamedTuple):
@@ -71,7 +72,7 @@ class Contract:
             yield Complaint('flags', f'{error}')
         yield from _of_info('step', info)
 
-    def of_observation(self, observ: Any) -> Iterator[Complaint]:
+    def of_observation(self, observ: Nest) -> Iterator[Complaint]:
         """Complain of an observation, once."""
         try:
             with np.errstate(all='ignore'):
@@ -127,7 +128,7 @@ def _of_reward(reward: Any) -> Iterator[Complaint]:
         yield Complaint('reward', f'a reward has {what}')
 
 
-def _of_types(space: gym.Space, observ: Any, path: str) -> Iterator[str]:
+def _of_types(space: gym.Space, observ: Nest, path: str) -> Iterator[str]:
     """What the space refuses though its values could be made of it."""
     match space:
         case gym.spaces.Dict():

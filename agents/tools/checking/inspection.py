@@ -21,6 +21,7 @@ from agents.tools.checking import comparison, contract, random_actions
 from agents.tools.checking.contract import Complaint
 from agents.tools.checking.inspection_report import Breaches, Report, Watch
 from agents.tools.checking.ranges import Range
+from agents.tools.nested import Nest
 
 # After so many errors that an environment raised, it is not asked again.
 MOST_ERRORS = 5
@@ -250,7 +251,7 @@ class _Inspection:
                 ends=unknown == 'seed',
             )
 
-    def _step(self, observ: Any, info: Any) -> tuple[Any, Any, bool]:
+    def _step(self, observ: Nest, info: Any) -> tuple[Any, Any, bool]:
         report = self.report
         action = self._sample(observ, info)
         self._breaches.step += 1
@@ -296,7 +297,7 @@ class _Inspection:
             report.cut += 1
         return True
 
-    def _sample(self, observ: Any, info: Any) -> Any:
+    def _sample(self, observ: Nest, info: Any) -> Nest:
         space = self._env.action_space
         if self._actions.are_masked_by_info:
             self._require_mask_always(info)
@@ -331,7 +332,7 @@ class _Inspection:
             self._sound &= complaint.kind != 'observation'
         return useless
 
-    def _keep(self, observ: Any) -> None:
+    def _keep(self, observ: Nest) -> None:
         """Measure an observation, and see whether the last one has changed."""
         if self._last is not None:
             before, then = self._last
@@ -374,7 +375,7 @@ def _close(env: gym.Env) -> None:
         env.close()
 
 
-def _flatten(space: gym.Space, observ: Any) -> list[Any]:
+def _flatten(space: gym.Space, observ: Nest) -> list[Any]:
     """The leaves of an observation that fits its space."""
     match space:
         case gym.spaces.Dict():

@@ -8,6 +8,7 @@ import numpy as np
 
 from agents.tools import choices, errors, spaces
 from agents.tools.batch.masking import ObserveMask
+from agents.tools.nested import Nest
 
 
 class RandomActions:
@@ -45,7 +46,7 @@ class RandomActions:
         told = choices.may_be_told(observ_space, self._space)
         return told and not self._has_method
 
-    def sample(self, observ: Any, info: Any) -> Any:
+    def sample(self, observ: Nest, info: Any) -> Nest:
         """Sample an action, as the space does by itself.
 
         Raises:
@@ -66,11 +67,11 @@ class RandomActions:
         action = action + spaces.start(self._space)
         return action.astype(self._space.dtype)[()]
 
-    def sample_any(self) -> Any:
+    def sample_any(self) -> Nest:
         """The same, whatever is possible."""
         return self._space.sample()
 
-    def _find_mask(self, observ: Any, info: Any) -> Any:
+    def _find_mask(self, observ: Nest, info: Any) -> Any:
         if isinstance(observ, dict) and choices.KEY in observ:
             self.masked = 'observation'
             return observ[choices.KEY]
@@ -88,6 +89,6 @@ class RandomActions:
         return int(self._random.choice(np.flatnonzero(possible)))
 
 
-def as_given(space: gym.Space, action: Any) -> Any:
+def as_given(space: gym.Space, action: Nest) -> Nest:
     """A sampled action as a training hands it to an environment."""
     return int(action) if isinstance(space, gym.spaces.Discrete) else action

@@ -3,6 +3,7 @@
 from typing import Any
 
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
 class Communicator:
@@ -24,7 +25,7 @@ class Communicator:
     rank = 0
     size = 1
 
-    def mean(self, nest: Any) -> Any:
+    def mean(self, nest: Nest) -> Nest:
         """The mean over all ranks of each number."""
         return nest
 
@@ -32,7 +33,7 @@ class Communicator:
         """Whether a boolean is true on any of the ranks."""
         return flag
 
-    def gather(self, nest: Any, root: int | None = None) -> list[Any]:
+    def gather(self, nest: Nest, root: int | None = None) -> list[Any]:
         """The nests of all ranks in order.
 
         Args:
@@ -42,7 +43,7 @@ class Communicator:
         """
         return [nest]
 
-    def broadcast(self, nest: Any, root: int = 0) -> Any:
+    def broadcast(self, nest: Nest, root: int = 0) -> Nest:
         """The nest of one rank."""
         return nest
 

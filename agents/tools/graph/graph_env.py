@@ -5,6 +5,7 @@ from typing import Any, Protocol
 import gymnasium as gym
 
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 from agents.tools.transition import Transition
 
 
@@ -30,7 +31,7 @@ class GraphEnv(Protocol):
     def __len__(self) -> int: ...
 
     @property
-    def observ(self) -> Any:
+    def observ(self) -> Nest:
         """Observations to act on next, reset where an episode ended."""
 
     @property

@@ -9,6 +9,7 @@ from agents.tools.graph import bounds, foreign
 from agents.tools.graph.backend import tf
 from agents.tools.graph.host_calls import HostCall
 from agents.tools.layout import Spec
+from agents.tools.nested import Nest
 from agents.tools.transition import Transition
 from agents.tools.workers import block
 
@@ -55,7 +56,7 @@ class InGraphBatchEnv(tf.Module):
         return getattr(self._batch_env, name)
 
     @property
-    def observ(self) -> Any:
+    def observ(self) -> Nest:
         """What to act on next, already reset where an episode ended."""
         return self._read()['observ']
 

@@ -8,6 +8,7 @@ from agents.tools import nested
 from agents.tools.batch.batch_env import BatchEnv
 from agents.tools.graph.backend import tf
 from agents.tools.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.tools.nested import Nest
 from agents.tools.transition import Transition
 from agents.tools.workers.external_process import ExternalProcess
 
@@ -39,7 +40,7 @@ class InGraphEnv(tf.Module):
         return self._step.read_value()
 
     @property
-    def observ(self) -> Any:
+    def observ(self) -> Nest:
         return self._only(self._batch.observ)
 
     @property
@@ -70,5 +71,5 @@ class InGraphEnv(tf.Module):
     def close(self) -> None:
         self._batch.close()
 
-    def _only(self, nest: Any) -> Any:
+    def _only(self, nest: Nest) -> Nest:
         return nested.map(lambda leaf: leaf[0], nest)

@@ -10,11 +10,12 @@ from typing import Any
 
 from agents.tools import nested
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 NUMBER = tf.TensorSpec((), tf.int32)
 
 
-def add_up(function: Callable[[tf.Tensor], Any], count: int) -> Any:
+def add_up(function: Callable[[tf.Tensor], Any], count: int) -> Nest:
     """The sum of what a function returns for the numbers below a count.
 
     Args:
@@ -79,9 +80,9 @@ def _trace(function: Callable) -> tuple[Callable, Any]:
     return piece, zeros
 
 
-def _convert(nest: Any) -> Any:
+def _convert(nest: Nest) -> Nest:
     return nested.map(tf.convert_to_tensor, nest)
 
 
-def _add(total: Any, nest: Any) -> Any:
+def _add(total: Any, nest: Nest) -> Nest:
     return nested.map(lambda x, y: x + y, total, nest)

@@ -4,6 +4,7 @@ from typing import Any
 
 from agents.tools import nested, spaces
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 from agents.tools.transition import Transition
 
 
@@ -32,11 +33,11 @@ class MockAlgorithm(tf.Module):
     def begin_episode(self, begins: tf.Tensor) -> None:
         self.calls['begin_episode'].assign_add(1)
 
-    def perform(self, observ: Any) -> tf.Tensor:
+    def perform(self, observ: Nest) -> tf.Tensor:
         self.calls['perform'].assign_add(1)
         return self._action
 
-    def experience(self, observ: Any, action: tf.Tensor, transition: Transition) -> None:
+    def experience(self, observ: Nest, action: tf.Tensor, transition: Transition) -> None:
         self.calls['experience'].assign_add(1)
 
     def end_episode(self, done: tf.Tensor) -> None:

@@ -12,6 +12,7 @@ from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 from agents.tools.graph.host_calls import HostCall
 from agents.tools.layout import Spec
+from agents.tools.nested import Nest
 
 Arrays = list[np.ndarray]
 
@@ -40,7 +41,7 @@ class Ranks(Communicator):
         self._calls: dict[Any, HostCall] = {}
         self._messages = tf.Variable(0, trainable=False)
 
-    def mean(self, nest: Any) -> Any:
+    def mean(self, nest: Nest) -> Nest:
         leaves = nested.flatten(nest)
         assert all(leaf.dtype.is_floating for leaf in leaves)
         kinds = {leaf.dtype.name: leaf.dtype for leaf in leaves}.values()
@@ -60,7 +61,7 @@ class Ranks(Communicator):
         sent = [tf.cast(flag, tf.int32)]
         return self._send('sum', self._add_up, sent, _specs(sent))[0] > 0
 
-    def gather(self, nest: Any, root: int | None = None) -> list[Any]:
+    def gather(self, nest: Nest, root: int | None = None) -> list[Any]:
         leaves = nested.flatten(nest)
         asked = root in (None, self.rank)
         results = [Spec((self.size, *spec.shape), spec.dtype) for spec in _specs(leaves) if asked]
@@ -78,7 +79,7 @@ class Ranks(Communicator):
             for rank in range(self.size if asked else 0)
         ]
 
-    def broadcast(self, nest: Any, root: int = 0) -> Any:
+    def broadcast(self, nest: Nest, root: int = 0) -> Nest:
         leaves = nested.flatten(nest)
 
         def share(sent: Arrays, received: Arrays) -> None:
@@ -123,7 +124,7 @@ def _specs(tensors: Sequence[tf.Tensor]) -> list[Spec]:
     return [Spec(tuple(x.shape), x.dtype.name) for x in tensors]
 
 
-def _rebuild(nest: Any, leaves: list[tf.Tensor]) -> Any:
+def _rebuild(nest: Nest, leaves: list[tf.Tensor]) -> Nest:
     """A nest with other leaves, which are in the order of `nested.flatten`."""
     remaining = iter(leaves)
     return nested.map(lambda _: next(remaining), nest)

@@ -8,6 +8,7 @@ from typing import Any
 from agents.tools.graph.backend import compile_part, tf
 from agents.tools.graph.episode_scores import EpisodeScores
 from agents.tools.graph.graph_env import GraphEnv
+from agents.tools.nested import Nest
 
 
 def simulate(batch_env: GraphEnv, algo: Any, scores: EpisodeScores) -> tf.Tensor:
@@ -160,7 +161,7 @@ def _act(batch_env: GraphEnv, algo: Any) -> tuple[Any, tf.Tensor, tf.Tensor]:
 
 
 def _record(
-    batch_env: GraphEnv, algo: Any, scores: EpisodeScores, observ: Any, action: tf.Tensor
+    batch_env: GraphEnv, algo: Any, scores: EpisodeScores, observ: Nest, action: tf.Tensor
 ) -> tf.Tensor:
     transition = batch_env.transition
     algo.experience(observ, action, transition)
@@ -177,7 +178,7 @@ def _repeat(
 ) -> tuple:
     """Apply a body to its own results several times, in the graph."""
 
-    def step(index: tf.Tensor, *state: Any) -> tuple:
+    def step(index: tf.Tensor, *state: Nest) -> tuple:
         return index + 1, *body(*state)
 
     loop = tf.while_loop(

@@ -4,9 +4,10 @@ from typing import Any
 
 from agents.tools import nested
 from agents.tools.graph.backend import tf
+from agents.tools.nested import Nest
 
 
-def variables(nest: Any) -> Any:
+def variables(nest: Nest) -> Nest:
     """A nest of variables that hold the values of a nest of tensors."""
     return nested.map(lambda x: tf.Variable(x, trainable=False), nest)
 
@@ -16,6 +17,6 @@ def assign(variables: Any, values: Any) -> None:
     nested.map(lambda variable, value: variable.assign(value), variables, values)
 
 
-def read(variables: Any) -> Any:
+def read(variables: Any) -> Nest:
     """The values of a nest of variables at this point of the program."""
     return nested.map(lambda variable: variable.read_value(), variables)

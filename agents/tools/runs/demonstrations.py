@@ -27,6 +27,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.tools import errors, nested, spaces
+from agents.tools.nested import Nest
 from agents.tools.runs import files
 
 # Limits for files that may come from strangers: bytes packed and unpacked, how
@@ -60,7 +61,7 @@ class Demonstrations(NamedTuple):
         truncated: Where an episode was cut off.
     """
 
-    observ: Any
+    observ: Nest
     action: np.ndarray
     reward: np.ndarray
     terminated: np.ndarray

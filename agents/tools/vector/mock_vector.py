@@ -8,6 +8,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from agents.tools.nested import Nest
+
 
 class MockVector(gym.vector.VectorEnv):
     """Episodes of given lengths, which begin in any of the ways there are.
@@ -141,7 +143,7 @@ class FixedVector(gym.vector.VectorEnv):
         return *[self._results[name] for name in names], self._info
 
 
-def _as_space(nest: Any) -> gym.Space:
+def _as_space(nest: Nest) -> gym.Space:
     if isinstance(nest, dict):
         parts = {key: _as_space(part) for key, part in nest.items()}
         return gym.spaces.Dict(parts)

@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode
 
 from agents.tools import errors
 from agents.tools.batch.infos import LAST_INFO, LAST_OBSERV, LOST, MASK
+from agents.tools.nested import Nest
 
 
 class ParallelGames(gym.vector.VectorEnv):
@@ -74,7 +75,7 @@ class ParallelGames(gym.vector.VectorEnv):
             self._begin(number, told, None if seed is None else seed + number)
         return self._batch(), _as_vector(told)
 
-    def step(self, actions: Any) -> tuple:
+    def step(self, actions: Nest) -> tuple:
         rewards = np.zeros(self.num_envs)
         flags = np.zeros((2, self.num_envs), bool)
         told: list[Any] = [{}] * self.num_envs
@@ -101,7 +102,7 @@ class ParallelGames(gym.vector.VectorEnv):
             game.close()
 
     def _step_game(
-        self, number: int, actions: Any, rewards: np.ndarray, flags: np.ndarray, told: list[Any]
+        self, number: int, actions: Nest, rewards: np.ndarray, flags: np.ndarray, told: list[Any]
     ) -> None:
         """Step a game, and write what became of its agents."""
         game = self.games[number]
@@ -150,7 +151,7 @@ class ParallelGames(gym.vector.VectorEnv):
         size = len(self._agents)
         return slice(number * size, (number + 1) * size)
 
-    def _batch(self) -> Any:
+    def _batch(self) -> Nest:
         space = self.single_observation_space
         out: Any = gym.vector.utils.create_empty_array(space, self.num_envs)
         return gym.vector.utils.concatenate(space, self._observs, out)
@@ -170,7 +171,7 @@ class ParallelGames(gym.vector.VectorEnv):
         return find(first)
 
 
-def _row(space: gym.Space, action: Any) -> Any:
+def _row(space: gym.Space, action: Nest) -> Nest:
     """An action of one agent, of whole numbers as one of these."""
     return int(action) if isinstance(space, gym.spaces.Discrete) else action
 

@@ -9,6 +9,7 @@ import numpy as np
 from agents.tools import choices, errors
 from agents.tools.batch import infos
 from agents.tools.batch.masking import ObserveMask
+from agents.tools.nested import Nest
 
 KEY = choices.KEY
 
@@ -46,7 +47,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
         began = None if mask is None else mask.copy()
         return self.add(*self.env.reset(seed=seed, options=options), began)
 
-    def step(self, actions: Any) -> tuple:
+    def step(self, actions: Nest) -> tuple:
         observ, reward, terminated, truncated, info = self.env.step(actions)
         needed = ~(terminated | truncated)
         if infos.LOST in info:
@@ -57,12 +58,12 @@ class ObserveMasks(gym.vector.VectorWrapper):
         observ = self._add(observ, info, needed, 'step')
         return observ, reward, terminated, truncated, info
 
-    def add(self, observ: Any, info: dict, began: np.ndarray | None = None) -> tuple[Any, dict]:
+    def add(self, observ: Nest, info: dict, began: np.ndarray | None = None) -> tuple[Any, dict]:
         """Complete what a reset returned, of all or where an episode began."""
         needed = np.ones(self.num_envs, bool) if began is None else began
         return self._add(observ, info, needed, 'reset'), info
 
-    def _add(self, observ: Any, info: dict, needed: np.ndarray, method: str) -> dict:
+    def _add(self, observ: Nest, info: dict, needed: np.ndarray, method: str) -> dict:
         told, given = self._find(info)
         missing = needed & ~given
         if missing.any():
@@ -100,7 +101,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
                 raise self._told(row, f'After {method}, {error}.') from None
         return masks
 
-    def _add_zeros(self, last: Any) -> Any:
+    def _add_zeros(self, last: Any) -> Nest:
         """Complete last observations, which come in one of several forms."""
         zeros = np.zeros((self.num_envs, self._count), np.uint8)
         is_dict = isinstance(self._inner, gym.spaces.Dict)

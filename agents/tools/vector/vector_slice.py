@@ -27,6 +27,7 @@ from gymnasium.vector import AutoresetMode
 from agents.tools import choices, errors, nested, spaces
 from agents.tools.batch import infos, observations
 from agents.tools.batch.infos import LAST_INFO, LAST_OBSERV, LOST
+from agents.tools.nested import Nest
 from agents.tools.vector import vector_frames
 from agents.tools.vector.checked_vector import CheckedVector
 from agents.tools.workers import block
@@ -257,7 +258,7 @@ class VectorSlice:
         for leaf, rows in zip(leaves, acted_on, strict=True):
             leaf[lost] = rows
 
-    def _find_lost(self, mask: Any) -> np.ndarray | None:
+    def _find_lost(self, mask: Nest) -> np.ndarray | None:
         """Where steps are lost, if any are."""
         mask = np.asarray(mask)
         self._vector.require_mask('lost steps', mask)
@@ -322,7 +323,7 @@ class VectorSlice:
             doing = 'in the info that step returned'
             raise self._errors.raised(doing, error) from None
 
-    def _write(self, writer: observations.Writer, method: str, observ: Any) -> None:
+    def _write(self, writer: observations.Writer, method: str, observ: Nest) -> None:
         """Write the observations of all environments."""
         try:
             writer.write_all(observ)
@@ -336,7 +337,7 @@ class VectorSlice:
             raise self._errors.raised(doing, error) from None
 
     def _write_rows(
-        self, writer: observations.Writer, method: str, observ: Any, mask: np.ndarray
+        self, writer: observations.Writer, method: str, observ: Nest, mask: np.ndarray
     ) -> None:
         """Write the observations of some environments, one by one."""
         for index in np.flatnonzero(mask).tolist():

@@ -13,6 +13,7 @@ import cloudpickle
 import gymnasium as gym
 
 from agents.tools import errors
+from agents.tools.nested import Nest
 from agents.tools.workers import block, channel, launch, processes, turns, wire
 from agents.tools.workers.replies import NOTHING, Replies
 
@@ -132,7 +133,7 @@ class ExternalProcess:
     def action_space(self) -> gym.Space:
         return self._found_spaces()[1]
 
-    def step(self, action: Any, blocking: bool = True) -> Any:
+    def step(self, action: Nest, blocking: bool = True) -> Any:
         """Step the environment; returns the usual tuple, or its promise."""
         return self.call('step', action, blocking=blocking)
 
