@@ -29,10 +29,10 @@ class Networks(NamedTuple):
             if that is the device of the others.
     """
 
-    policy: Any
-    value: Any
-    encoder: Network = None
-    value_copy: Network = None
+    policy: Network
+    value: Network
+    encoder: Network | None = None
+    value_copy: Network | None = None
 
     @property
     def learnt_value(self) -> Any:

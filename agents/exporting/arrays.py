@@ -19,6 +19,7 @@ import numpy as np
 from agents.exporting import run_policy
 from agents.parts import layers, masks, normalize
 from agents.parts.policy import Policy
+from agents.parts.sequences import Network
 from agents.tools import choices, errors, spaces
 from agents.tools.graph.backend import keras
 from agents.tools.runs import files
@@ -125,7 +126,7 @@ class _Writer:
         arrays = {'mean': normalizer.mean.numpy(), 'std': std}
         return [self._add('normalize', arrays, clip=normalizer.clip)]
 
-    def _encode(self, space: gym.Space, encoder: Any) -> list[dict[str, Any]]:
+    def _encode(self, space: gym.Space, encoder: Network) -> list[dict[str, Any]]:
         """Turn a leaf into a vector."""
         if isinstance(encoder, layers.Convolutions):
             return self._encode_image(encoder)
@@ -164,7 +165,7 @@ class _Writer:
         arrays = {'factor': np.asarray(factor, np.float32)}
         return self._add('scale', arrays, order=order, shape=shape)
 
-    def _layer(self, layer: Any) -> list[dict[str, Any]]:
+    def _layer(self, layer: Network) -> list[dict[str, Any]]:
         """Turn a layer of Keras into one of the runner, or into none."""
         kind = type(layer)
         if kind in (keras.layers.Identity, keras.layers.Dropout):
@@ -180,7 +181,7 @@ class _Writer:
             return [self._add('gru', arrays)]
         raise _refuse(layer)
 
-    def _dense(self, layer: Any) -> dict[str, Any]:
+    def _dense(self, layer: Network) -> dict[str, Any]:
         bias = layer.bias if layer.use_bias else np.zeros(1, np.float32)
         arrays = {'kernel': layer.kernel, 'bias': bias}
         found = layer.activation
@@ -206,7 +207,7 @@ class _Writer:
         return self._add('choose', arrays, dtype=str(space.dtype))
 
 
-def _list(network: Any) -> list[Any]:
+def _list(network: Network) -> list[Any]:
     """The layers of a network, one behind the other."""
     parts: Any = [network]
     if type(network) is keras.Sequential:
@@ -238,7 +239,7 @@ def _is_usual(cell: Any) -> bool:
     )
 
 
-def _refuse(layer: Any, detail: str = '') -> errors.ConfigError:
+def _refuse(layer: Network, detail: str = '') -> errors.ConfigError:
     return errors.ConfigError(
         f'The network has the layer {layer.name!r}, a {type(layer).__name__}'
         f'{detail}, which is not among those that an .npz can hold: of the '

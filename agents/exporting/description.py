@@ -18,6 +18,7 @@ import numpy as np
 
 from agents.parts import masks
 from agents.parts.policy import Policy
+from agents.parts.sequences import Network
 from agents.tools import choices, nested, spaces
 from agents.tools.nested import Nest
 
@@ -107,7 +108,7 @@ def _describe_leaves(space: gym.Space) -> list[dict[str, Any]]:
     return entries
 
 
-def _describe_state(network: Any) -> list[dict[str, Any]]:
+def _describe_state(network: Network) -> list[dict[str, Any]]:
     sizes = getattr(network, 'state_size', ())
     names = [re.sub(r'\W', '_', name, flags=re.ASCII) for name in nested.names(sizes, STATE)]
     return [

@@ -37,7 +37,7 @@ class Block:
             input]`, and what came of it; empty before.
     """
 
-    def __init__(self, layer: Any, kernel: Any, bias: Any):
+    def __init__(self, layer: keras.layers.Layer, kernel: Any, bias: Any):
         self._layer = layer
         weights = [weight for weight in (kernel, bias) if weight is not None]
         self.variables = [weight.value for weight in weights]
@@ -111,7 +111,7 @@ class DenseBlock(Block):
     activation.
     """
 
-    def __init__(self, layer: Any):
+    def __init__(self, layer: keras.layers.Layer):
         super().__init__(layer, layer.kernel, layer.bias)
 
     @contextlib.contextmanager
@@ -157,7 +157,7 @@ class ConvolutionBlock(DenseBlock):
 class DeviationBlock(Block):
     """The deviations of actions, which multiply nothing."""
 
-    def __init__(self, layer: Any):
+    def __init__(self, layer: keras.layers.Layer):
         super().__init__(layer, None, layer.log_std)
 
     @contextlib.contextmanager
@@ -190,7 +190,7 @@ def find_blocks(network: Network) -> list[Block]:
     ]
 
 
-def _define_block(layer: Any) -> Block:
+def _define_block(layer: keras.layers.Layer) -> Block:
     kinds = {
         keras.layers.Dense: DenseBlock,
         keras.layers.Conv2D: ConvolutionBlock,
@@ -211,7 +211,7 @@ def _define_block(layer: Any) -> Block:
     )
 
 
-def _is_plain(layer: Any) -> bool:
+def _is_plain(layer: keras.layers.Layer) -> bool:
     """Whether a convolution is one that is known how to treat."""
     if not isinstance(layer, keras.layers.Conv2D):
         return True

@@ -185,7 +185,7 @@ def convolution(filters: encodings.Filters, is_large: bool) -> keras.layers.Laye
     )
 
 
-def has_convolutions(*networks: Any) -> bool:
+def has_convolutions(*networks: keras.layers.Layer | None) -> bool:
     """Whether one of several networks, or None, has convolutions of Keras."""
     return any(
         isinstance(layer, CONVOLUTIONS)

@@ -38,6 +38,7 @@ import gymnasium as gym
 
 from agents.algorithms.algorithm import Networks
 from agents.parts import distributions, encodings, layers, masks, sequences
+from agents.parts.sequences import Network
 from agents.tools import errors, nested, spaces
 from agents.tools.attr_dict import AttrDict
 from agents.tools.graph.backend import keras, tf
@@ -207,7 +208,7 @@ def _name(function: Any) -> str:
     return getattr(function, '__name__', repr(function))
 
 
-def _require_no_memory(encoder: Any) -> None:
+def _require_no_memory(encoder: Network) -> None:
     if sequences.is_recurrent(encoder):
         raise errors.ConfigError(
             'The encoder network has a memory, a state_size. Give one to the '
@@ -231,7 +232,7 @@ def _require_separate(networks: Networks) -> None:
                 )
 
 
-def _build(name: str, network: Any, inputs: Nest, size: int) -> None:
+def _build(name: str, network: Network, inputs: Nest, size: int) -> None:
     """Let a network make its weights by applying it to one input."""
     state = sequences.zero_state(network, 1)
     output, _ = sequences.step(network, inputs, state)
@@ -244,7 +245,7 @@ def _build(name: str, network: Any, inputs: Nest, size: int) -> None:
         )
 
 
-def _require_known_weights(name: str, network: Any, apply: Callable[[], Any]) -> None:
+def _require_known_weights(name: str, network: Network, apply: Callable[[], Any]) -> None:
     """Refuse a network that applies weights which Keras does not track.
 
     They would be neither trained nor saved, and nothing would show it.
@@ -267,7 +268,7 @@ def _require_known_weights(name: str, network: Any, apply: Callable[[], Any]) ->
             )
 
 
-def _require_no_statistics(name: str, network: Any) -> None:
+def _require_no_statistics(name: str, network: Network) -> None:
     for weight in network.non_trainable_weights if network else []:
         if weight.path.rpartition('/')[2] in STATISTICS:
             raise errors.ConfigError(

@@ -1,6 +1,5 @@
 """Trust region policy optimization, and natural policy gradients."""
 
-
 from agents.algorithms import pieces
 from agents.algorithms.algorithm import Networks, Task
 from agents.algorithms.learner import Learner, apply_to_rows, define_steps
