@@ -92,7 +92,7 @@ def test_videos_are_of_different_episodes(visualized):
 
 def test_curve_is_an_image_of_two_lines(visualized):
     image = pyplot.imread(visualized[1] / 'learning_curve.png')[..., :3]
-    assert image.shape == (600, 1050, 3)
+    assert image.shape == (630, 1050, 3)
     colors = {tuple(color) for color in (image.reshape(-1, 3) * 255).round().astype(int)}
     # The ground and the first two lines, #0072b2 and #d55e00.
     assert {(255, 255, 255), (0, 114, 178), (213, 94, 0)} <= colors
