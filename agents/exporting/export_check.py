@@ -81,10 +81,11 @@ def observe(
         return moments, env_names.name_of(run.config.env)
     except (errors.Cancelled, errors.MisfitError):
         raise
-    except errors.UserError:
+    except errors.UserError as error:
         if changes or env is not None:  # It is one that was asked for.
             raise
-        return [*imagine(loaded, STEPS)], 'random observations'
+        reason = str(error).partition('\n')[0].rstrip('.')
+        return [*imagine(loaded, STEPS)], f'random observations (no environment: {reason})'
 
 
 def imagine(loaded: LoadedPolicy, steps: int) -> Iterator[Moment]:
