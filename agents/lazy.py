@@ -1,8 +1,7 @@
-"""Names of a package that are imported when first used.
+"""Names of a package that are imported on first use.
 
-TensorFlow takes seconds to import and hundreds of megabytes. Environment
-workers must never import it, and a command line has things to say and workers
-to start before it does, so the packages here hand out their names on demand.
+TensorFlow takes seconds to import and hundreds of megabytes. Environment workers must never import
+it, and commands print and start workers before they do.
 """
 
 import importlib
@@ -14,12 +13,11 @@ from typing import Any
 def exports(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Make `__getattr__` and `__dir__` for a package of lazy names.
+    """Make `__getattr__` and `__dir__` for a package with lazy names.
 
     Args:
         package: Name of the package, its `__name__`.
-        homes: For every exported name the module that defines it, or that it
-            is the name of.
+        homes: Module that defines each exported name, or that it is the name of.
     """
 
     def __getattr__(name: str) -> Any:

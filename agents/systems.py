@@ -1,14 +1,13 @@
-"""The operating systems that the package runs on, and how commands start."""
+"""Supported operating systems, and the start of commands."""
 
 import os
 import signal
 
 
 def require_supported() -> None:
-    """Refuse a system without what workers and files of runs build on.
+    """Refuse a system without the features that workers and run directories need.
 
-    This is the first thing that is imported, so that it is said in words
-    rather than by whichever module of Python is missing there.
+    Imported first, so that the message does not depend on which module of Python is missing.
     """
     if os.name != 'posix':
         raise ImportError(
@@ -20,9 +19,9 @@ def require_supported() -> None:
 
 
 def end_silently() -> None:
-    """Let Ctrl-C end this process without a traceback while it imports.
+    """Let Ctrl-C end this process without a traceback during imports.
 
-    To be called by commands before they import anything else.
+    To be called by commands before other imports.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

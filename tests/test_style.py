@@ -1,5 +1,6 @@
 """Format, lint and types, as part of the one command that checks all."""
 
+import ast
 import os
 import pathlib
 import re
@@ -34,6 +35,31 @@ def test_users_may_be_strict(run_python):
         env={**os.environ, 'MYPYPATH': str(ROOT)},
     )
     assert not result.code, result.output + result.problems
+
+
+# A docstring begins with a verb or a noun.
+RIDDLES = {
+    'All', 'As', 'How', 'It', 'No', 'Not', 'Of', 'So', 'That', 'The same', 'These', 'This', 'Those',
+    'What', 'Where', 'Whether', 'Which', 'Who',
+}  # fmt: skip
+
+
+def list_docstrings(file):
+    """The docstrings of a file, by the names of what they describe."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            yield getattr(node, 'name', file.stem), ast.get_docstring(node) or ''
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun():
+    pattern = re.compile(rf'({"|".join(sorted(RIDDLES))})\b')
+    found = [
+        f'{file.relative_to(ROOT)}: {name}'
+        for file in sorted((ROOT / 'agents').rglob('*.py'))
+        for name, text in list_docstrings(file)
+        if pattern.match(text)
+    ]
+    assert not found
 
 
 def test_maps_of_packages_have_every_module():

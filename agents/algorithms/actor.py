@@ -1,4 +1,4 @@
-"""Agents that act and do not learn."""
+"""Agents that act without learning."""
 
 from agents.algorithms.algorithm import Algorithm
 from agents.parts import distributions, sequences
@@ -9,12 +9,12 @@ from agents.tools.nested import Nest
 
 
 class Actor(Algorithm):
-    """Performs the most probable action, for evaluation and afterwards.
+    """Performs the most probable action, for evaluation and after training.
 
-    It has a recurrent state of its own, so that it disturbs no training.
+    Has a recurrent state of its own, so that evaluations do not disturb training.
 
     Args:
-        policy: The policy, shared with the algorithm that trains it.
+        policy: Policy to act by, shared with the algorithm that trains it.
         num_agents: Number of agents.
     """
 

@@ -1,4 +1,4 @@
-"""The contract of an algorithm."""
+"""Interface of an algorithm."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,13 +18,12 @@ from agents.tools.transition import Transition
 
 
 class Networks(NamedTuple):
-    """The networks of an algorithm; see `agents.training.networks`.
+    """Networks of an algorithm; see `agents.training.networks`.
 
     Attributes:
-        policy: Describes the actions.
+        policy: Parametrizes the action distributions.
         value: Predicts the return.
-        encoder: What both of them see observations by, or None if they see
-            these themselves.
+        encoder: Encoder that policy and value share, or None.
         value_copy: Copy of the value network on the device where the value is learnt, or None
             if that is the device of the others.
     """
@@ -36,22 +35,22 @@ class Networks(NamedTuple):
 
     @property
     def learnt_value(self) -> Any:
-        """Value network to learn: its copy if there is one."""
+        """Value network to train: the copy if there is one."""
         return self.value if self.value_copy is None else self.value_copy
 
     @property
     def are_convolutional(self) -> bool:
-        """Whether programs are not to be compiled around them."""
+        """True if there are convolutions, so that XLA does not compile them."""
         return layers.has_convolutions(*self)
 
     @property
     def are_apart(self) -> bool:
-        """Whether they can be learnt on different devices."""
+        """True if policy and value can be learnt on different devices."""
         return self.encoder is None and not self.are_convolutional
 
 
 class Task(NamedTuple):
-    """What an algorithm is made for.
+    """Arguments of an algorithm.
 
     Attributes:
         observ_space: Space of the observations.
@@ -60,7 +59,7 @@ class Task(NamedTuple):
         config: Settings, see `agents.scripts.configs`.
         value_device: Device where the value is learnt, at the same time as the policy; None to
             learn it after the policy, on the same device, as with several ranks.
-        ranks: Those that learn together.
+        ranks: Ranks that train together.
         rewards: Function of a rollout that returns the rewards to learn from, `[time, agent]`;
             by default those of the environments. Called in the graph once an update, so that
             GAIL can learn its rewards from the rollout as well.
@@ -79,14 +78,14 @@ class Task(NamedTuple):
 
     @property
     def averages_by_epoch(self) -> bool:
-        """Whether ranks average weights after an epoch, not gradients in it."""
+        """True if ranks average weights after an epoch instead of gradients."""
         return self.config.distribute == 'average_epochs'
 
 
 class Algorithm(tf.Module):
-    """What `agents.tools.simulate` and a phase of training ask for.
+    """Base class of algorithms, as `agents.tools.simulate` and the phases of training use them.
 
-    One is made of `Networks` and a `Task`, and then:
+    An algorithm is made of `Networks` and a `Task`, and then called in this order:
 
         for _ in range(update_every):                   # agents.tools.rollout
             algo.begin_episode(batch_env.begins)        # agents.tools.simulate
@@ -96,83 +95,79 @@ class Algorithm(tf.Module):
             algo.end_episode(batch_env.transition.done)
         algo.update()
 
-    All of it runs in the graph and is compiled: state is in variables, shapes
-    are static, and agents are told apart by boolean masks `[agent]`. Nothing
-    here knows whether the environments are external or native.
+    All of it runs in the graph and is compiled: state is in variables, shapes are static, and
+    agents are selected by boolean masks `[agent]`. External and native environments look the same.
 
     Attributes:
-        policy: The policy, to evaluate, to save and to load again.
-        convolutional: Whether there are convolutions in what it computes, so
-            that programs are not compiled around it.
+        policy: Policy to evaluate, save and load.
+        convolutional: Whether networks have convolutions, so that XLA does not compile around them.
     """
 
     policy: Policy
     convolutional = False
 
     def restart(self) -> None:
-        """Forget the episodes under way, which will not be continued."""
+        """Forget unfinished episodes, which will not be continued."""
 
     def begin_episode(self, begins: tf.Tensor) -> None:
-        """Forget the episode before, where the mask is true."""
+        """Reset the state of agents whose episode begins, where the mask is true."""
 
     def perform(self, observ: Nest) -> tf.Tensor:
         """Choose actions `[agent, ...]` for observations `[agent, ...]`."""
         raise NotImplementedError
 
     def experience(self, observ: Nest, action: tf.Tensor, transition: Transition) -> None:
-        """Take in what came of the actions."""
+        """Observe the outcome of the actions."""
 
     def end_episode(self, done: tf.Tensor) -> None:
-        """Conclude the episode, where the mask is true."""
+        """Observe the end of episodes, where the mask is true."""
 
     def update(self) -> dict[str, tf.Tensor]:
         """Learn from the experience since the last update.
 
         Returns:
-            Numbers by name for the log, as 32-bit floats.
+            Metrics for the log by name, as 32-bit floats.
         """
         return {}
 
     def is_finite(self) -> tf.Tensor:
-        """Whether to go on within a program of several updates."""
+        """Return whether a program of several updates may continue."""
         return tf.constant(True)
 
     def failure(self) -> Exception | None:
-        """Why to give up, if there is reason to; asked after each update."""
+        """Return the error that ends the training, or None; asked after each update."""
         return None
 
     def summary(self) -> dict[str, tf.Tensor]:
-        """Tensors by name that are worth a histogram."""
+        """Return tensors for histograms, by name."""
         return {}
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name.
+        """Return the contents of a checkpoint by name.
 
-        Variables, modules, networks and nests of them; the policy is saved
-        anyhow. Checkpoints are written between updates, so that what only
-        matters within a rollout can be left out. By default all variables, by
-        the names of attributes.
+        Variables, modules, networks and nests of them; the policy is saved in any case. Checkpoints
+        are written between updates, so that state within a rollout can be left out. By default all
+        variables, named by attributes.
         """
         return weights.attributes(self)
 
     def per_agent_variables(self) -> list[Any]:
         """Variables of the agents of this rank, `[agent, ...]`, in nests.
 
-        Those of all ranks are saved together, so that a run goes on with
-        another number of ranks.
+        Saved together for all ranks, so that a run can resume with another number of ranks.
         """
         return []
 
     def variables_of_all_agents(self) -> list[Any]:
-        """The same of all ranks' agents, where this one has them all."""
+        """Variables of the agents of all ranks, if this rank has them."""
         return []
 
 
 class Wrapper(Algorithm):
-    """Lets another algorithm do everything, to be done with something beside.
+    """Algorithm that forwards to another one; a base for algorithms that add to it.
 
     Attributes:
-        algorithm: The other one.
+        algorithm: Wrapped algorithm.
     """
 
     algorithm: Algorithm

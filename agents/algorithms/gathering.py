@@ -1,8 +1,8 @@
-"""Ranks of which the first one learns from the rollouts of all.
+"""Training on several ranks where only the first one learns.
 
-Each acts by its copy of the policy, and sends what came of it to the first,
-which learns from it as if it had all agents itself and sends back the policy.
-The algorithm is whichever there is, and does not know.
+Each rank acts by its copy of the networks and sends its rollout to the first rank, which learns
+from all of them as if it had all agents itself and sends the networks back. Works with any
+algorithm.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,12 @@ from agents.tools.graph.communicator import ALONE, Communicator
 def define(
     define_algorithm: Callable[[Networks, Task], Algorithm], networks: Networks, task: Task
 ) -> Algorithm:
-    """Make what this rank is: the one that learns, or one that acts for it.
+    """Make the algorithm of this rank: the learner, or an actor for it.
 
     Args:
-        define_algorithm: Makes the algorithm of networks and a task.
-        networks: Its networks.
-        task: What this rank is to do, with its own number of agents and with
-            settings for all of them.
+        define_algorithm: Function that makes the algorithm of networks and a task.
+        networks: Networks of the algorithm.
+        task: Task of this rank, with its own number of agents and the settings of all ranks.
     """
     if task.ranks.rank:
         return Follower(networks, task)
@@ -78,10 +77,10 @@ class GatheringCollector(Collector):
 
 
 class Leader(Wrapper):
-    """The first rank, which learns.
+    """First rank, which learns.
 
     Args:
-        algorithm: Learns from what its collector has gathered.
+        algorithm: Algorithm that learns from the rollouts of all ranks.
         ranks: All ranks.
     """
 
@@ -144,7 +143,7 @@ class Follower(Collecting):
 
     @compiled
     def _send_record(self) -> None:
-        """Tell the first rank, in the order in which it asks."""
+        """Take part in the collective operations of the first rank, in its order."""
         self.collector.is_finite()
         self.collector.take()
 
@@ -176,7 +175,7 @@ def _find_on_policy(algorithm: Any) -> Any:
 
 
 def _join(rollouts: list[Rollout]) -> Rollout:
-    """Put the agents of several rollouts into one."""
+    """Concatenate the agents of several rollouts."""
     states = [rollout.state for rollout in rollouts]
     rest = [rollout._replace(state=()) for rollout in rollouts]
     joined = nested.map(lambda *parts: tf.concat(parts, 1), *rest)

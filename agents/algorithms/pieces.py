@@ -1,18 +1,18 @@
-"""The pieces that most algorithms are put together from, for a task."""
+"""Builders of the parts that most algorithms have in common."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from agents.algorithms.algorithm import Networks, Task
 from agents.algorithms.value_learner import ValueLearner
-from agents.parts import adam, policy
-from agents.parts.adam import Adam
+from agents.parts import policy
+from agents.parts.optimizer import Adam, define_adam
 from agents.parts.policy import Policy
 from agents.tools.graph.backend import tf
 
 
 def define_policy(networks: Networks, task: Task) -> Policy:
-    """Make the policy."""
+    """Make the policy of an algorithm."""
     return policy.define(
         networks.policy,
         task.observ_space,
@@ -24,14 +24,14 @@ def define_policy(networks: Networks, task: Task) -> Policy:
 
 
 def define_optimizer(weights: Sequence[Any], task: Task, in_epochs: bool = False) -> Adam:
-    """Make the optimizer of the weights of a policy, and maybe others.
+    """Make an optimizer with the learning rate of the policy.
 
     Args:
-        weights: The weights.
-        task: What the algorithm is made for.
-        in_epochs: Whether it goes through a rollout in epochs.
+        weights: Weights of the policy, and of other networks learnt with it.
+        task: Spaces, settings and ranks of the algorithm.
+        in_epochs: Whether the learner goes through a rollout in epochs.
     """
-    return adam.define(
+    return define_adam(
         weights,
         task.config.learning_rate,
         task.config,
@@ -47,7 +47,7 @@ def define_value_learner(
 
     Args:
         networks: Networks of the algorithm.
-        task: Spaces, settings and ranks.
+        task: Spaces, settings and ranks of the algorithm.
         batch_size: Steps of a minibatch.
         epochs: Passes over a rollout.
     """
@@ -55,7 +55,7 @@ def define_value_learner(
     rate = config.value_learning_rate
     rate = config.learning_rate if rate is None else rate
     with tf.device(task.value_device):
-        optimizer = adam.define(
+        adam = define_adam(
             network.trainable_variables, rate, config, task.ranks, task.averages_by_epoch
         )
-        return ValueLearner(network, optimizer, batch_size, epochs, task)
+        return ValueLearner(network, adam, batch_size, epochs, task)

@@ -1,7 +1,7 @@
-"""Results of runs, read back; needs no TensorFlow.
+"""Analysis of the results of runs; needs no TensorFlow.
 
 results     `agents.results`
-run_groups  runs that differ in their seeds alone
+run_groups  runs that differ only in their seeds
 estimates   means with confidence intervals
-plotting    `agents.plot`; drawing, the look of its figures; tables, numbers
+plotting    `agents.plot`; drawing, the figures; tables, numbers
 """

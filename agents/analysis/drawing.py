@@ -36,7 +36,7 @@ TIMES = (('hours', 3600, 7200), ('minutes', 60, 300), ('seconds', 1, 0))
 
 
 class Theme(NamedTuple):
-    """Colors; those of lines can be told apart without seeing red or green."""
+    """Colors; those of lines are distinguishable for the colorblind."""
 
     ground: str
     ink: str
@@ -66,16 +66,16 @@ THEMES: Mapping[str, Theme] = {
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A line and the band around it.
+    """Line with a band.
 
     Attributes:
-        name: What it is called, if it has to be said.
+        name: Name in the legend, or ''.
         places: Steps or seconds.
-        values: Its heights.
-        low: Lower edge of the band, NaN where there is none.
+        values: Values.
+        low: Lower edge of the band, NaN without a band.
         high: Upper edge of the band.
-        color: Number of its color.
-        style: Number of its style.
+        color: Index of the color.
+        style: Index of the style.
     """
 
     name: str
@@ -97,16 +97,15 @@ def draw(
 ) -> Any:
     """Draw lines in panels; returns a figure of matplotlib.
 
-    All texts are shown as they are, as some may be a stranger's.
+    Texts are drawn literally, as some may come from strangers.
 
     Args:
-        panels: The lines of each panel, by its title, which is shown where
-            there are several.
-        title: What it shows.
-        subtitle: What lines and bands are.
-        axis: What is below, `steps` or `seconds`.
-        theme: Name of the colors.
-        y: What is drawn.
+        panels: Lines of each panel by its title, which is drawn if there are several.
+        title: Title.
+        subtitle: Description of lines and bands.
+        axis: Horizontal axis, `steps` or `seconds`.
+        theme: Name of the theme.
+        y: Name of the values.
     """
     from matplotlib.figure import Figure
 
@@ -141,12 +140,12 @@ def draw(
 
 
 def save(figure: Any, file: pathlib.Path) -> None:
-    """Write a figure to a file, in the format that its name tells."""
+    """Write a figure to a file, in the format of its extension."""
     files.write(file, encode(figure, file.suffix.lower()[1:]))
 
 
 def encode(figure: Any, format: str) -> bytes:
-    """The contents of a file; the same figure makes the same."""
+    """Return the contents of a file; equal figures give equal files."""
     import matplotlib
 
     image = io.BytesIO()
@@ -159,7 +158,7 @@ def encode(figure: Any, format: str) -> bytes:
 
 
 def require_format(file: pathlib.Path) -> None:
-    """Refuse a file whose name tells no format."""
+    """Refuse a file without a known extension."""
     if file.suffix.lower() not in FORMATS:
         raise errors.ConfigError(
             f'{file} has to end with {" or ".join(FORMATS)}, which tells the format.'
@@ -167,7 +166,7 @@ def require_format(file: pathlib.Path) -> None:
 
 
 def short_number(value: float) -> str:
-    """A number in few digits: 950, 20k, 1.5M."""
+    """Format a number with few digits: 950, 20k, 1.5M."""
     if abs(value) >= BEYOND:
         return f'{value:.3g}'.replace('-', '−')
     letter, size = '', 1.0
@@ -179,7 +178,7 @@ def short_number(value: float) -> str:
 
 
 def _unit(axis: str, lines: Sequence[Line]) -> tuple[str, float]:
-    """What the axis below counts, and how much of it is one."""
+    """Return the unit of the horizontal axis, and its size."""
     if axis == 'steps':
         return 'training steps', 1.0
     longest = max((max(each.places, default=0) for each in lines), default=0)
@@ -207,13 +206,13 @@ def _draw_line(axes: Any, line: Line, scale: float, colors: Theme) -> None:
 
 
 def _look(line: Line, colors: Theme) -> tuple[str, Any]:
-    """The color and the style of a line."""
+    """Return the color and the style of a line."""
     again, color = divmod(line.color, len(colors.lines))
     return colors.lines[color], STYLES[(line.style + again) % len(STYLES)]
 
 
 def _dress(axes: Any, colors: Theme, unit: str, y: str) -> None:
-    """Style the axes around the lines."""
+    """Style the axes."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.set_facecolor(colors.ground)
@@ -256,7 +255,7 @@ def _head(axes: Any, title: str, subtitle: str, colors: Theme) -> None:
 
 
 def _head_all(figure: Any, title: str, subtitle: str, colors: Theme) -> None:
-    """Write a title above several panels."""
+    """Draw a title above several panels."""
     text = '\n'.join(errors.escape(each) for each in (title, subtitle) if each)
     above = figure.suptitle(
         text, x=0.01, horizontalalignment='left', fontsize=10, color=colors.pale
@@ -265,7 +264,7 @@ def _head_all(figure: Any, title: str, subtitle: str, colors: Theme) -> None:
 
 
 def _add_legend(figure: Any, lines: Sequence[Line], colors: Theme) -> None:
-    """Write the names of lines below the axes."""
+    """Draw the names of lines below the axes."""
     from matplotlib.lines import Line2D
 
     handles = []

@@ -1,8 +1,8 @@
-"""What several runs score together, and how sure that is.
+"""Estimates over several runs, with confidence intervals.
 
-After Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the
-Statistical Precipice: an interquartile mean over runs and tasks, and intervals
-from a bootstrap that is stratified, so that each task keeps its number of runs.
+After Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice:
+interquartile mean over runs and tasks, and a stratified bootstrap, which keeps the number of runs
+of each task.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ AT_ONCE = 2**22
 
 
 def mean(strata: Sequence[np.ndarray]) -> np.ndarray:
-    """The mean over tasks of the means over their runs.
+    """Mean over tasks of the means over their runs.
 
     Args:
         strata: Scores of each task, `[..., runs]`.
@@ -32,10 +32,10 @@ def mean(strata: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def interquartile_mean(strata: Sequence[np.ndarray]) -> np.ndarray:
-    """The mean of the middle half of the scores of all runs and tasks.
+    """Mean of the middle half of the scores of all runs and tasks.
 
-    Of n scores, the int(n / 4) lowest and as many of the highest are left out,
-    as `scipy.stats.trim_mean` does for rliable.
+    Of n scores, the lowest and highest int(n / 4) are left out, as `scipy.stats.trim_mean` does for
+    rliable.
     """
     scores = np.sort(np.concatenate(strata, axis=-1), axis=-1)
     count = scores.shape[-1]
@@ -44,10 +44,9 @@ def interquartile_mean(strata: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def median(strata: Sequence[np.ndarray]) -> np.ndarray:
-    """The median of the scores of all runs and tasks.
+    """Median of the scores of all runs and tasks.
 
-    Where rliable takes the median over tasks of their means, which is no
-    median where there is one task.
+    rliable takes the median over tasks of their means instead.
     """
     return np.median(np.concatenate(strata, axis=-1), axis=-1)
 
@@ -64,21 +63,20 @@ def interval(
     draws: int = 2000,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """An interval of a statistic by a stratified percentile bootstrap.
+    """Confidence interval of a statistic by a stratified percentile bootstrap.
 
-    As many runs of each task as there are, are drawn with replacement, the
-    same for all points, and the statistic is computed from them. The interval
-    is between the percentiles of what comes of many draws.
+    Draws as many runs of each task as there are with replacement, the same for all points, and
+    computes the statistic. The interval lies between percentiles of many draws.
 
     Args:
         strata: Scores of each task, `[points, runs]`.
-        statistic: Function of them.
-        confidence: Share of the draws within the interval.
-        draws: How many.
+        statistic: Function of the scores.
+        confidence: Fraction of the draws within the interval.
+        draws: Number of draws.
         seed: Seed of the draws.
 
     Returns:
-        The low ends and the high ends, `[points]`.
+        Lower and upper ends, `[points]`.
     """
     randoms = np.random.default_rng(seed).spawn(len(strata))
     runs = sum(each.shape[-1] for each in strata)
@@ -98,13 +96,13 @@ def _draw(
     draws: int,
     randoms: Sequence[np.random.Generator],
 ) -> np.ndarray:
-    """A statistic of runs that are drawn with replacement, `[points, draws]`.
+    """Compute a statistic of runs drawn with replacement, `[points, draws]`.
 
     Args:
         strata: Scores of each task, `[points, runs]`.
-        statistic: Function of them.
-        draws: How many.
-        randoms: What draws the runs of each task.
+        statistic: Function of the scores.
+        draws: Number of draws.
+        randoms: Random generator of each task.
     """
     chosen = [
         random.integers(each.shape[-1], size=(draws, each.shape[-1]))

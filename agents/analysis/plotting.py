@@ -1,4 +1,4 @@
-"""Plots how runs have learnt: one, several, or groups of seeds."""
+"""Plots of learning curves: one run, several, or groups of seeds."""
 
 import dataclasses
 import itertools
@@ -28,14 +28,14 @@ MOST_NAMES = 4
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Plot:
-    """Plot; as a text, the table of final values. A notebook shows the figure.
+    """Plot; as a string, the table of final values. Notebooks show the figure.
 
     Attributes:
-        figure: The figure of matplotlib, to be changed and saved otherwise.
+        figure: Figure of matplotlib, to be changed and saved.
         summaries: Final values of each group.
-        notes: Sentences about the runs, such as which were left out.
-        file: The file that it was written to, if it was.
-        y: Column of progress.csv that is drawn.
+        notes: Remarks about the runs, such as which were left out.
+        file: File that it was written to, if any.
+        y: Column of progress.csv.
     """
 
     figure: Any
@@ -51,7 +51,7 @@ class Plot:
         return '\n'.join(self.lines())
 
     def lines(self, width: int | None = None) -> Iterator[str]:
-        """The table, in lines that fit a width if they can."""
+        """Return the table as lines, within a width if possible."""
         return tables.format_table(self.summaries, width, self.y)
 
     def _repr_png_(self) -> bytes:
@@ -74,29 +74,28 @@ def plot(
 ) -> Plot:
     """Plot the learning curves of runs, with a panel for each environment.
 
-    Several runs of a group are a line with an interval of 95%, by a bootstrap
-    over the runs. One run is a line with the standard deviation over episodes.
-    Of runs with equal settings and the same seed, only the newest counts.
+    Several runs of a group are a line with a 95% bootstrap interval over the runs. A single run is
+    a line with the standard deviation over episodes. Of runs with equal settings and seed, only the
+    newest counts.
 
     Args:
-        runs: Directory of a run, or one that holds several, or a list of them.
-        outfile: File to write, which ends with .png or .svg.
-        axis: What is below, `steps` or `seconds`.
-        phase: Whose values, `eval`, `train` or `both`; by default `eval`, or
-            `train` for a column that evaluations do not have.
-        by: How runs are put together: by `config`, which is by all settings
-            but the seed, by `run`, by `seed`, or by a setting of any name.
+        runs: Directory of a run, or one that contains runs, or a list of them.
+        outfile: File to write, ending with .png or .svg.
+        axis: Horizontal axis, `steps` or `seconds`.
+        phase: Phase of the values, `eval`, `train` or `both`; by default `eval`, or `train` for a
+            column that evaluations do not have.
+        by: Grouping of runs: `config` for equal settings but the seed, `run`, `seed`, or the name
+            of a setting.
         theme: `light` or `dark`.
-        title: What is written above, by default what all have in common.
-        smooth: How many reports a moving mean is over.
-        statistic: What is drawn of several runs: their `mean`, interquartile
-            mean (`iqm`) or `median`.
-        y: Column of progress.csv to draw, such as `kl` or `length`.
-        labels: Names of the groups, in the order of `runs`; within a directory
-            of several, in that of the sorted names of its runs.
+        title: Title, by default what all runs have in common.
+        smooth: Number of reports of a moving average.
+        statistic: Statistic of several runs: `mean`, interquartile mean (`iqm`) or `median`.
+        y: Column of progress.csv, such as `kl` or `length`.
+        labels: Names of the groups in the order of `runs`; within a directory of runs, in the order
+            of their sorted names.
 
     Returns:
-        The plot, whose text is a table of final values.
+        Plot, whose text is a table of final values.
     """
     paths = [runs] if isinstance(runs, (str, pathlib.Path)) else runs
     found = run_groups.find(paths)
@@ -159,7 +158,7 @@ def plot_groups(
 
 
 def draw_run(logdir: pathlib.Path, file: pathlib.Path) -> None:
-    """Draw the scores of one run, whatever it has of them, to a file."""
+    """Draw the scores of one run to a file."""
     run = run_groups.Run(logdir, {})
     groups = [Group(run.name, [run])]
     panels = _draw_panels(groups, list(PHASES), 'steps', 1, 'mean')
@@ -168,7 +167,7 @@ def draw_run(logdir: pathlib.Path, file: pathlib.Path) -> None:
 
 
 def _find_phase(groups: Sequence[Group], y: str) -> str:
-    """Choose the first phase that has a column; refuses one that none has."""
+    """Return the first phase that has a column; refuses a column that none has."""
     if y == curves.SCORE:
         return 'eval'
     for phase in PHASES:
@@ -186,7 +185,7 @@ def _find_phase(groups: Sequence[Group], y: str) -> str:
 
 
 def _with_values(groups: Sequence[Group], phase: str, y: str) -> tuple[list[Group], list[str]]:
-    """Leave out runs that have no value of a column, and say so."""
+    """Remove runs without values of a column, with a note."""
     kept, notes = [], []
     for each in groups:
         runs = []
@@ -212,7 +211,7 @@ def _draw_panels(
 ) -> dict[str, list[drawing.Line]]:
     """Make the lines of all groups and phases, by environment.
 
-    Each label has a color of its own, which is the same in all panels.
+    Each label has the same color in all panels.
     """
     panels: dict[str, list[Group]] = {}
     for each in groups:
@@ -244,7 +243,7 @@ def _draw_panels(
 def _tell_ends(
     groups: Sequence[Group], phase: str, summaries: Sequence[tables.Summary], y: str
 ) -> Iterator[str]:
-    """Say of groups that not all of their runs have come as far."""
+    """Note groups whose runs differ in length."""
     for each, summary in zip(groups, summaries, strict=True):
         ends = [curve.steps[-1] for curve in tables.read(each, phase, y)]
         if max(ends) > summary.steps:
@@ -272,7 +271,7 @@ def _explain(
     statistic: str,
     y: str = curves.SCORE,
 ) -> str:
-    """Say what lines and bands are."""
+    """Describe lines and bands."""
     of = f' of {PHASES[phases[0]]}' if len(phases) == 1 else ''
     counts = sorted({len(each.runs) for each in groups})
     if counts[-1] == 1:
@@ -294,7 +293,7 @@ def _explain(
 
 
 def _what_runs_are(groups: Sequence[Group]) -> str:
-    """Seeds, if runs of a group have different ones, else just runs."""
+    """Return 'seeds' if the runs of a group have different ones, else 'runs'."""
     different = all(
         len({str(r.settings.get('seed')) for r in each.runs}) == len(each.runs) for each in groups
     )
@@ -302,7 +301,7 @@ def _what_runs_are(groups: Sequence[Group]) -> str:
 
 
 def _name_runs(group: Group) -> str:
-    """Name the directories of a group, the first few of many."""
+    """List the directories of a group, abbreviated."""
     names = [console.short(run.directory) for run in group.runs]
     more = len(names) - MOST_NAMES
     return ', '.join(names[:MOST_NAMES]) + (f' and {more} more' * (more > 0))

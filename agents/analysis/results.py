@@ -1,4 +1,4 @@
-"""Reads the results of runs back, as tables of arrays."""
+"""Reading of the results of runs, as tables of arrays."""
 
 import array
 import math
@@ -25,7 +25,7 @@ NUMBERS = progress.COLUMNS[len(KEYS) :]
 
 
 def results(logdir: str | pathlib.Path) -> 'Results':
-    """Read the results of a run, or of all runs of a directory.
+    """Read the results of a run, or of all runs in a directory.
 
         results = agents.results('runs/pendulum')
         scores = results.phase('eval')
@@ -34,11 +34,10 @@ def results(logdir: str | pathlib.Path) -> 'Results':
         for name, run in agents.results('runs').runs.items():
             print(name, run.config.seed, run.phase('eval')['score'][-1])
 
-    What a killed process has cut short is passed over. Nothing in the
-    directory is run as code.
+    Rows that a killed process has cut short are skipped. Runs no code of the directory.
 
     Args:
-        logdir: Directory of a run, or one with runs in it, as of `agents plot`.
+        logdir: Directory of a run, or one that contains runs, as for `agents plot`.
     """
     logdir = pathlib.Path(logdir)
     if os.path.lexists(logdir / progress.FILE):
@@ -54,26 +53,22 @@ def results(logdir: str | pathlib.Path) -> 'Results':
 
 
 class Results(dict[str, Any]):
-    """The reports of a run, or of several: a NumPy array for each column.
+    """Reports of one or several runs: a NumPy array for each column.
 
-    A row is a report, as in progress.csv. The columns are those of that file;
-    `step` holds whole numbers, `phase` texts, and all others numbers that are
-    NaN where there is none. Of several runs there is one more, `run`, by their
-    names. Since this is a dictionary, `pandas.DataFrame(results)` is a table
-    of the same.
+    A row is a report, as in progress.csv, with the columns of that file: `step` as integers,
+    `phase` as text, and numbers, NaN if missing. For several runs, the column `run` holds their
+    names. It is a dictionary, so that `pandas.DataFrame(results)` works.
 
     Attributes:
         name: Directory that it was read from.
-        config: The settings of the run, functions as texts; None where there
-            are several runs or no settings.
-        runs: The results of each run by its name, where there are several: the
-            path of its directory in theirs.
+        config: Settings of the run, functions as text; None for several runs or without settings.
+        runs: Results of each run by its relative path, if there are several.
 
     Args:
         name: Directory that it was read from.
-        columns: The columns.
-        config: The settings.
-        runs: The results of each run.
+        columns: Columns.
+        config: Settings.
+        runs: Results of each run.
     """
 
     def __init__(
@@ -90,11 +85,11 @@ class Results(dict[str, Any]):
 
     @property
     def count(self) -> int:
-        """How many reports there are."""
+        """Number of reports."""
         return len(self['step'])
 
     def phase(self, name: str) -> 'Results':
-        """The reports of one phase, 'train' or 'eval'."""
+        """Return the reports of a phase, 'train' or 'eval'."""
         errors.require_known('phase', name, ('train', 'eval'))
         chosen = self['phase'] == name
         return Results(
@@ -141,7 +136,7 @@ def _read(directory: pathlib.Path) -> Results:
 
 
 def _parse(cell: str, directory: pathlib.Path) -> float:
-    """Read a number; what is empty is none."""
+    """Parse a number; NaN if empty."""
     try:
         return float(cell or math.nan)
     except ValueError as error:
@@ -151,7 +146,7 @@ def _parse(cell: str, directory: pathlib.Path) -> float:
 
 
 def _join(name: str, runs: Mapping[str, Results]) -> Results:
-    """One table of several, with all columns that one of them has."""
+    """Join the tables of several runs, with all their columns."""
     names = dict.fromkeys(name for run in runs.values() for name in run)
     counts: Sequence[int] = [run.count for run in runs.values()]
     columns = {

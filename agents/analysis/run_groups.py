@@ -1,4 +1,4 @@
-"""Finds runs in directories and puts together those that are alike."""
+"""Search for runs in directories, and grouping of equal ones."""
 
 import os
 import pathlib
@@ -37,11 +37,11 @@ MOST_CHARACTERS = 60
 
 
 class Run(NamedTuple):
-    """A run.
+    """Run.
 
     Attributes:
-        directory: Its directory.
-        settings: Its settings, as its file has them, if there is one.
+        directory: Directory.
+        settings: Settings as in its file, if there is one.
     """
 
     directory: pathlib.Path
@@ -51,7 +51,7 @@ class Run(NamedTuple):
     def config(self) -> str:
         """Name without time and seed.
 
-        As of `<time>-pendulum`, `ant-seed=3`, and `ant-3` where 3 is its seed.
+        As in `<time>-pendulum`, `ant-seed=3`, and `ant-3` if 3 is its seed.
         """
         match = re.fullmatch(NAME, self.name)
         name = (match and match['config']) or self.name
@@ -64,14 +64,14 @@ class Run(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Runs that are alike, and what they are called together."""
+    """Group of runs, with a label."""
 
     label: str
     runs: list[Run]
 
 
 def find(paths: Sequence[str | pathlib.Path]) -> list[Run]:
-    """Find runs: each path is that of one, or of a directory that has some."""
+    """Find runs: each path is a run, or a directory that contains some."""
     found: dict[pathlib.Path, Run] = {}
     for path in map(pathlib.Path, paths):
         inside = sorted(find_inside(path))
@@ -92,11 +92,11 @@ def find(paths: Sequence[str | pathlib.Path]) -> list[Run]:
 
 
 def find_inside(path: pathlib.Path, depth: int = DEPTH) -> Iterator[pathlib.Path]:
-    """Directories with results: a directory itself, or those within it.
+    """Return directories with results: the directory itself, or those within it.
 
     Args:
-        path: The directory.
-        depth: How deep they may be in there.
+        path: Directory.
+        depth: Maximum depth.
     """
     if os.path.lexists(path / progress.FILE):
         yield path
@@ -114,12 +114,12 @@ def find_inside(path: pathlib.Path, depth: int = DEPTH) -> Iterator[pathlib.Path
 
 
 def drop_repeated(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
-    """Keep the newest of the runs that have the same settings and seed.
+    """Keep the newest of runs with the same settings and seed.
 
-    They would count as independent samples, which they are not.
+    They are not independent samples.
 
     Returns:
-        The runs that are kept, and a note on each set of equal ones.
+        Runs that are kept, and a note on each set of equal ones.
     """
     equal: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
@@ -142,22 +142,22 @@ def drop_repeated(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
 
 
 def _age(run: Run) -> tuple[float, str]:
-    """When a run was last written to; its name where two are as old."""
+    """Return when a run was last written to, and its name to break ties."""
     return os.lstat(run.directory / progress.FILE).st_mtime, run.name
 
 
 def rename(groups: Sequence[Group], labels: Sequence[str], runs: Sequence[Run]) -> list[Group]:
     """Replace the labels of groups, in the order of their first runs.
 
-    Groups of the same label, in several environments, stay so.
+    Groups with the same label, in several environments, keep a common one.
 
     Args:
-        groups: The groups.
-        labels: Their new labels.
-        runs: All of their runs.
+        groups: Groups.
+        labels: New labels.
+        runs: All runs of the groups.
 
     Returns:
-        The groups in that order.
+        Groups in that order.
     """
     order = {run.directory: number for number, run in enumerate(runs)}
     groups = sorted(groups, key=lambda each: min(order[run.directory] for run in each.runs))
@@ -172,13 +172,12 @@ def rename(groups: Sequence[Group], labels: Sequence[str], runs: Sequence[Run]) 
 
 
 def group(runs: Sequence[Run], by: str = 'config') -> list[Group]:
-    """Put runs of the same environment together.
+    """Group runs, separately for each environment.
 
     Args:
-        runs: The runs.
-        by: `config` for those that have the same settings but for seeds and
-            what has no influence on results; `run` for each on its own;
-            `seed`; or a setting whose value they share.
+        runs: Runs.
+        by: `config` for equal settings but the seed and those without influence on results; `run`;
+            `seed`; or the name of a setting.
     """
     if by not in (*BY, *SETTINGS) and not any(by in run.settings for run in runs):
         errors.require_known('setting', by, [*BY, *SETTINGS])
@@ -187,7 +186,7 @@ def group(runs: Sequence[Run], by: str = 'config') -> list[Group]:
 
 
 def _group(runs: Sequence[Run], by: str) -> list[Group]:
-    """Put runs together, whatever their environments."""
+    """Group runs of any environments."""
     if by == 'run':
         return _label([[run] for run in runs], [run.name for run in runs])
     if by == 'config':
@@ -198,7 +197,7 @@ def _group(runs: Sequence[Run], by: str) -> list[Group]:
 
 
 def describe(run: Run, keys: Sequence[str]) -> str:
-    """Some settings of a run, as in `learning_rate=0.001 seed=3`."""
+    """Format settings of a run, as in `learning_rate=0.001 seed=3`."""
     return ' '.join(
         f'{key}={render.format_value(run.settings[key])}' if key in run.settings else f'{key}=?'
         for key in keys
@@ -212,7 +211,7 @@ def _read(directory: pathlib.Path) -> Run:
 
 
 def _differing(runs: Sequence[Run]) -> set[str]:
-    """Names of settings that not all runs have the same value of."""
+    """Return the names of settings that differ between runs."""
     keys = {key for run in runs for key in run.settings}
     return {key for key in keys if len({_value(run, key) for run in runs}) > 1}
 
@@ -222,7 +221,7 @@ def _value(run: Run, key: str) -> str:
 
 
 def _split(runs: Sequence[Run], keys: Sequence[str]) -> list[list[Run]]:
-    """Runs with the same values of some settings, in the order they come."""
+    """Split runs by the values of settings, in order of appearance."""
     groups: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         values = tuple(_value(run, key) for key in keys)
@@ -231,7 +230,7 @@ def _split(runs: Sequence[Run], keys: Sequence[str]) -> list[list[Run]]:
 
 
 def _order(run: Run, keys: Sequence[str]) -> list[tuple[float, str]]:
-    """Numbers by size, texts by letters."""
+    """Return a sort key: numbers by value, texts alphabetically."""
     values = [run.settings.get(key) for key in keys]
     return [
         (float(value), '') if isinstance(value, (int, float)) else (float('inf'), repr(value))
@@ -240,7 +239,7 @@ def _order(run: Run, keys: Sequence[str]) -> list[tuple[float, str]]:
 
 
 def _label_configs(groups: list[list[Run]]) -> list[Group]:
-    """Call groups by their configs, and by settings where these are equal."""
+    """Label groups by their configs, and by settings where those are equal."""
     names = [_common_name(runs) for runs in groups]
     labels = []
     for runs, name in zip(groups, names, strict=True):
@@ -253,7 +252,7 @@ def _label_configs(groups: list[list[Run]]) -> list[Group]:
 
 
 def _common_name(runs: Sequence[Run]) -> str:
-    """Name of the config of runs, or else what it does."""
+    """Return the name of the config of runs, or a description."""
     names = {run.config for run in runs}
     settings = runs[0].settings
     if len(names) == 1 or not {'algorithm', 'env'} <= set(settings):
@@ -262,7 +261,7 @@ def _common_name(runs: Sequence[Run]) -> str:
 
 
 def _label(groups: list[list[Run]], labels: Sequence[str]) -> list[Group]:
-    """Make labels that can be shown, and told apart."""
+    """Make labels printable and unique."""
     counts: dict[str, int] = {}
     made = []
     for label, runs in zip(labels, groups, strict=True):

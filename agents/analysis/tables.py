@@ -1,4 +1,4 @@
-"""Scores of groups of runs in numbers, and a table of them."""
+"""Final values of groups of runs, as a table."""
 
 import itertools
 import math
@@ -33,14 +33,13 @@ class Summary(NamedTuple):
     Attributes:
         group: Label of the group.
         runs: Number of runs.
-        score: Score, or value of another column, at the last step that all
-            runs have.
-        low: Low end of its 95% interval over runs, NaN for one run.
-        high: High end of it.
+        score: Score, or value of another column, at the last step that all runs have.
+        low: Lower end of its 95% interval over runs, NaN for one run.
+        high: Upper end.
         best: Highest score of the curve, NaN for another column.
         steps: Training steps at its end.
-        seconds: Time that these took, the mean over runs.
-        env: Name of their environment.
+        seconds: Mean time of the runs until then.
+        env: Name of the environment.
     """
 
     group: str
@@ -55,7 +54,7 @@ class Summary(NamedTuple):
 
 
 class _Band(NamedTuple):
-    """A line and its band."""
+    """Line with its band."""
 
     places: np.ndarray
     values: np.ndarray
@@ -66,10 +65,10 @@ class _Band(NamedTuple):
 def format_table(
     summaries: Sequence[Summary], width: int | None = None, y: str = curves.SCORE
 ) -> Iterator[str]:
-    """Write the final values of groups as a table.
+    """Format the final values of groups as a table.
 
-    Columns without values are left out. Where the table is too wide, so are
-    those of least importance, and names are shortened.
+    Columns without values are left out. If the table is too wide, the least important columns are
+    left out, and names are shortened.
     """
     head = (*HEAD[:SCORE], errors.escape(y), *HEAD[SCORE + 1 :])
     rows = [head, *(_format_row(each, y) for each in summaries)]
@@ -106,14 +105,14 @@ def read(group: Group, phase: str, y: str) -> list[Curve]:
 
 
 def env_name(group: Group) -> str:
-    """Name the environment of a group; a file of a stranger may hold lists."""
+    """Return the name of the environment of a group as text."""
     return plain_yaml.bare_name(str(group.runs[0].settings.get('env', '')))
 
 
 def aggregate(
     group: Group, phase: str, axis: str, smooth: int, statistic: str, y: str = curves.SCORE
 ) -> _Band:
-    """Make the line of a group, and its band."""
+    """Compute the line of a group, and its band."""
     found = read(group, phase, y)
     scores = [curves.smooth(curve.scores, smooth) for curve in found]
     if len(found) == 1:

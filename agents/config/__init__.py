@@ -1,9 +1,9 @@
-"""Settings: what there are, their limits, and how they are kept.
+"""Settings: definitions, validation and storage.
 
     settings    all settings, by group
-    kinds       kinds of values that a setting may have
-    sizes       sizes that fit each other and into memory
-    checks      converts and refuses values
+    kinds       kinds of values
+    sizes       sizes that fit each other and memory
+    checks      conversion and validation of values
     overrides   `--set key=value`
     lookup      configs by name, functions by file and name
     store       `config.yaml` of a run

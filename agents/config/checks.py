@@ -1,6 +1,6 @@
-"""Refuses values that a setting may not have, before anything is started.
+"""Validation of settings before anything is started.
 
-Needs neither TensorFlow nor workers, so that a mistake is refused at once.
+Needs neither TensorFlow nor workers, so that mistakes are reported at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from agents.tools.attr_dict import AttrDict
 
 
 def require_settings(config: AttrDict, ranks: int = 1) -> None:
-    """Refuse a configuration that no training can be started with.
+    """Refuse a configuration that no training can start with.
 
     Args:
-        config: The configuration.
-        ranks: How many ranks are to learn together.
+        config: Configuration.
+        ranks: Number of ranks.
     """
     defaults = find_defaults(config.get('algorithm'))
     lacking = sorted({'algorithm', *defaults} - set(config))
@@ -47,7 +47,7 @@ def require_settings(config: AttrDict, ranks: int = 1) -> None:
 
 
 def _require_demonstrations(config: Mapping[str, Any]) -> None:
-    """Refuse to imitate nothing."""
+    """Refuse imitation learning without demonstrations."""
     cloning = config['algorithm'] == 'behaviour_cloning'
     if not cloning and config['rewards'] == 'environment':
         return
@@ -71,15 +71,15 @@ def _require_distinct(key: str, names: Sequence[str]) -> None:
 
 
 def convert_value(key: str, value: Any, present: Any = None) -> Any:
-    """Convert the value of a setting that comes from a text, and check it.
+    """Convert the value of a setting that was read from text, and validate it.
 
     Args:
         key: Name of the setting.
-        value: The value.
-        present: What it replaces, for settings that are not among ours.
+        value: Value.
+        present: Value that it replaces, for settings of the user.
 
     Returns:
-        The value in the type of the setting.
+        Value in the type of the setting.
     """
     if key in SETTINGS:
         kind = SETTINGS[key].kind

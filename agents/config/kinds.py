@@ -1,4 +1,4 @@
-"""Kinds of values that a setting may have."""
+"""Kinds of values of settings."""
 
 import dataclasses
 import math
@@ -27,19 +27,19 @@ TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """Which values a setting may have.
+    """Values that a setting may have.
 
     Attributes:
-        type: Type of the value, or of the parts of a list.
-        least: The smallest number.
-        above: What the number has to exceed.
-        most: The largest number.
-        choices: The names that there are.
+        type: Type of the value, or of the elements of a list.
+        least: Minimum.
+        above: Exclusive minimum.
+        most: Maximum.
+        choices: Allowed names.
         is_list: Whether the value is a list.
         or_none: Whether it may be None.
         or_function: Whether it may be a function.
-        name: What the value is, where its type does not tell.
-        pattern: What a text has to match.
+        name: Description of the value, where its type is not enough.
+        pattern: Regular expression that a text must match.
     """
 
     type: type
@@ -54,9 +54,9 @@ class Kind:
     pattern: str = '(?s).*'
 
     def convert(self, value: Any) -> Any:
-        """Make of a value read from a text the one that was meant by it.
+        """Convert a value that was read from text.
 
-        An integer may have been written as 1e6, for example.
+        Integers may be written as 1e6, for example.
         """
         if self.is_list and isinstance(value, list):
             return [self._convert_one(part) for part in value]
@@ -75,7 +75,7 @@ class Kind:
         return self._allows_one(value)
 
     def describe(self) -> str:
-        """Say which values there may be, to go on after 'has to be'."""
+        """Describe the allowed values, to follow 'has to be'."""
         text = f'{self.name or TYPES[self.type]}{self._describe_range()}'
         if self.choices:
             text = f'one of {", ".join(self.choices)}'
@@ -126,7 +126,7 @@ class Kind:
 
 @dataclasses.dataclass(frozen=True)
 class ConvolutionsKind(Kind):
-    """One of some names, or a list of [filters, size, stride]."""
+    """Name of convolutions, or a list of [filters, size, stride]."""
 
     def convert(self, value: Any) -> Any:
         return None if str(value).lower() == 'none' else value
@@ -158,7 +158,7 @@ class ConvolutionsKind(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class FunctionsKind(Kind):
-    """A list of functions, or of names by which they are found."""
+    """List of functions, or of their names."""
 
     def describe(self) -> str:
         return f'a list of at most {MOST_PARTS} functions, or of their names as file.py:function'
@@ -205,5 +205,5 @@ ENVIRONMENT = Kind(
 
 
 def one_of(*choices: str, or_none: bool = False, or_function: bool = False) -> Kind:
-    """Make the kind of a setting that is one of some names."""
+    """Return the kind of a setting with a list of choices."""
     return Kind(str, choices=choices, or_none=or_none, or_function=or_function)

@@ -1,4 +1,4 @@
-"""Finds configs by the names that a user gives them."""
+"""Lookup of configs and functions by name."""
 
 import functools
 import importlib
@@ -27,7 +27,7 @@ _made: list[tuple[Any, str]] = []
 
 
 def find_config(name: str) -> Callable[[], AttrDict]:
-    """Find a function of `configs.py`, or of a file as `file.py:function`."""
+    """Return a function of `configs.py`, or of a file given as `file.py:function`."""
     if ':' in name:
         function = find_in_file(*name.rsplit(':', 1))
         return functools.partial(_call, function, name)
@@ -42,7 +42,7 @@ def find_config(name: str) -> Callable[[], AttrDict]:
 
 
 def list_configs() -> list[str]:
-    """List the experiments of `configs.py`."""
+    """Return the names of the configs in `configs.py`."""
     module = configs()
     return [
         name
@@ -53,12 +53,12 @@ def list_configs() -> list[str]:
 
 
 def configs() -> types.ModuleType:
-    """Return the module of the configs that are found by their names."""
+    """Return the module of the configs."""
     return importlib.import_module(CONFIGS)
 
 
 def find_in_file(file: str, name: str) -> Callable[..., Any]:
-    """Find a function, or a class, of a file that is executed for it."""
+    """Return a function or class of a file, which is executed for it."""
     import cloudpickle  # It takes long, and names alone do not need it.
 
     path = pathlib.Path(file)
@@ -98,7 +98,7 @@ def absolute(text: str) -> str:
 
 
 def locate(function: Callable) -> str | None:
-    """Return a text that `find_again` finds a function by, if there is one."""
+    """Return a text by which `find_again` finds a function, or None."""
     for known, text in _found:
         if known is function:
             return text
@@ -115,13 +115,13 @@ def locate(function: Callable) -> str | None:
 
 
 def find_source(value: Any) -> str | None:
-    """Return a text that finds a config with a setting, if a file made it."""
+    """Return a text that names the config with a setting, if a file defines it."""
     texts = (text for setting, text in _made if setting is value)
     return next(texts, None)
 
 
 def find_again(text: str) -> Any:
-    """Find a function by the text of `locate`, or a config of `find_source`."""
+    """Return the function for a text of `locate`, or the config for one of `find_source`."""
     place, _, name = text.removesuffix('()').rpartition(':')
     if place.endswith('.py'):
         module = sys.modules.get(pathlib.Path(place).stem)
@@ -143,7 +143,7 @@ def _read(path: pathlib.Path) -> str:
 
 
 def _call(function: Callable[[], AttrDict], name: str) -> AttrDict:
-    """Call `file.py:function`, and tell of mistakes in that file."""
+    """Call `file.py:function`, and report errors in that file."""
     file = name.rpartition(':')[0]
     try:
         config = function()
@@ -163,7 +163,7 @@ def _call(function: Callable[[], AttrDict], name: str) -> AttrDict:
 
 
 def _blame(path: pathlib.Path, error: Exception) -> errors.ConfigError:
-    """Make an error that tells in which line of a file another was raised."""
+    """Return an error with the line of a file that raised another error."""
     lines = [
         f' in line {frame.lineno}'
         for frame in traceback.extract_tb(error.__traceback__)

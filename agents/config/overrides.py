@@ -1,4 +1,4 @@
-"""Replaces settings by what the command line says."""
+"""Replacement of settings by options of the command line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from agents.tools.attr_dict import AttrDict
 def apply(config: AttrDict, texts: Sequence[str]) -> AttrDict:
     """Replace values of a configuration by `key=value` texts.
 
-    A value is read as YAML and has to be one that the setting may have.
+    Values are parsed as YAML and must be valid for the setting.
     """
     changes = {}
     for override in texts:
@@ -23,18 +23,18 @@ def apply(config: AttrDict, texts: Sequence[str]) -> AttrDict:
 
 
 def parse_list(config: AttrDict, key: str, text: str) -> list[Any]:
-    """Read values of a setting that commas separate, in the same way."""
+    """Parse values of a setting, separated by commas."""
     return convert_list(config, key, _read(config, key, f'[{text}]'))
 
 
 def convert_list(config: AttrDict, key: str, values: Sequence[Any]) -> list[Any]:
-    """Make each of some values one that a setting may have."""
+    """Convert and validate values of a setting."""
     errors.require_known('setting', key, sorted(config), SYNONYMS)
     return [checks.convert_value(key, each, config[key]) for each in values]
 
 
 def split(text: str, option: str) -> tuple[str, str]:
-    """The name and the value in `key=value`."""
+    """Split `key=value` into name and value."""
     key, equals, value = text.partition('=')
     if not equals:
         raise errors.ConfigError(f'Expected {option} key=value, not {option} {text}.')

@@ -1,8 +1,8 @@
-"""Reads and writes YAML that holds nothing but plain values.
+"""YAML with plain values only.
 
-A text may come from a stranger. It is looked through before anything is made
-of it: tags, which could name code, and aliases, which could make it endless,
-are refused, and so is what is deep or large.
+Texts may come from strangers. They are scanned before anything is constructed: tags, which could
+name code, and aliases, which could expand without end, are refused, and so is what is too deep or
+too large.
 """
 
 import io
@@ -30,7 +30,7 @@ PLAIN_TYPES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 
 
 def parse(text: str, source: str) -> Any:
-    """Read a text, which errors call by the name of its source."""
+    """Parse a text; errors name its source."""
     try:
         _require_small(_yaml().parse(text), source)
         value = _yaml().load(text)
@@ -46,10 +46,9 @@ def parse(text: str, source: str) -> Any:
 
 
 def format_value(value: Any, in_one_line: bool = False) -> str:
-    """Make the text of a plain value.
+    """Format a plain value.
 
-    A text in one line is to be shown: what a terminal would not print as it
-    is, such as marks that change the direction of writing, is escaped.
+    In one line it is meant to be displayed: unprintable characters are escaped.
     """
     yaml = _yaml()
     if not in_one_line:
@@ -63,9 +62,9 @@ def format_value(value: Any, in_one_line: bool = False) -> str:
 
 
 def simplify(value: Any) -> Any:
-    """Make a plain value of a setting.
+    """Convert the value of a setting to plain values.
 
-    Of a function there remains a text that names it, in angle brackets.
+    A function becomes its name in angle brackets.
     """
     if callable(value):
         module = getattr(value, '__module__', '?')
@@ -84,12 +83,12 @@ def simplify(value: Any) -> Any:
 
 
 def bare_name(text: str) -> str:
-    """A text of `simplify` without the brackets around a function."""
+    """Remove the angle brackets around the name of a function."""
     return re.sub('^<function (.*)>$', r'\1', text)
 
 
 def names_function(value: Any) -> bool:
-    """Whether a plain value, or a part of it, stands for a function."""
+    """Return whether a plain value contains the name of a function."""
     if isinstance(value, (dict, list)):
         parts = value.values() if isinstance(value, dict) else value
         return any(names_function(part) for part in parts)
@@ -97,7 +96,7 @@ def names_function(value: Any) -> bool:
 
 
 def _require_small(events: Iterable[ruamel.yaml.events.Event], source: str) -> None:
-    """Look through a text before anything is made of it."""
+    """Scan a text for forbidden elements and limits."""
     depth = 0
     for count, event in enumerate(events):
         depth += isinstance(event, ruamel.yaml.events.CollectionStartEvent)

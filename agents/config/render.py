@@ -1,4 +1,4 @@
-"""Settings as text: for a terminal, for the documentation and for TensorBoard.
+"""Settings as text: for a terminal, the documentation and TensorBoard.
 
 python -m agents.config.render > docs/settings.md
 """
@@ -51,11 +51,11 @@ others, `--set steps=500_000`. Values are checked before anything starts.
 
 
 def format_columns(config: AttrDict, width: int | None = None) -> str:
-    """List the settings of a config: name, value and meaning.
+    """Format the settings of a config: name, value and meaning.
 
     Args:
-        config: The config.
-        width: Columns of the terminal; by default each setting is one line.
+        config: Config.
+        width: Width of the terminal; by default each setting is one line.
     """
     defaults = find_defaults(config.algorithm)
     name_width = max(map(len, config))
@@ -79,7 +79,7 @@ def format_columns(config: AttrDict, width: int | None = None) -> str:
 
 
 def format_page() -> str:
-    """Write the page of the documents on all settings."""
+    """Format the page of the documentation on all settings."""
     sections = [INTRODUCTION]
     for group in SHARED_GROUPS:
         sections.append(f'## {group.title}\n\n{_format_table(group)}')
@@ -95,7 +95,7 @@ def format_page() -> str:
 
 
 def format_value(value: Any) -> str:
-    """Write a value as the command line would take it."""
+    """Format a value as the command line accepts it."""
     plain = plain_yaml.simplify(value)
     if isinstance(plain, (dict, list, str)):
         return plain_yaml.format_value(plain, in_one_line=True)
@@ -106,7 +106,7 @@ def format_value(value: Any) -> str:
 
 
 def _list_present(config: AttrDict) -> Iterator[tuple[str, dict[str, Setting | None]]]:
-    """List the settings of a config by group, the user's own at the end."""
+    """Return the settings of a config by group, those of the user last."""
     own: dict[str, Setting | None] = dict.fromkeys(config)
     for group in list_groups(config.algorithm):
         yield group.title, dict(group.settings)
@@ -117,13 +117,13 @@ def _list_present(config: AttrDict) -> Iterator[tuple[str, dict[str, Setting | N
 
 
 def _describe(setting: Setting, note: str) -> str:
-    """Say what a setting means; its unit and a note follow in brackets."""
+    """Format the meaning of a setting, with its unit and a note in brackets."""
     parts = ', '.join(part for part in (setting.unit, note) if part)
     return f'{setting.meaning} ({parts})' if parts else setting.meaning
 
 
 def _align(beginning: str, value: str, meaning: str, room: int | None) -> Iterator[str]:
-    """Put a value and its meaning, which may need several lines, in columns."""
+    """Format a value and its meaning in columns, on several lines if needed."""
     indent = ' ' * (len(beginning) + VALUE_WIDTH + 2)
     lines = [meaning]
     if room:
@@ -137,7 +137,7 @@ def _align(beginning: str, value: str, meaning: str, room: int | None) -> Iterat
 
 
 def _format_table(group: Group) -> str:
-    """Write the settings of a group as a table of Markdown."""
+    """Format the settings of a group as a table in Markdown."""
     rows = ['| setting | default | unit | meaning | values |', '| --- | --- | --- | --- | --- |']
     for name, setting in group.settings.items():
         cells = (
@@ -152,9 +152,9 @@ def _format_table(group: Group) -> str:
 
 
 def as_hyperparameters(config: Mapping[str, Any]) -> dict[str, bool | float | str]:
-    """The settings that are plain values, lists and dictionaries as texts.
+    """Return settings with plain values for TensorBoard, lists and dictionaries as text.
 
-    Without functions, and without what is None.
+    Without functions and None.
     """
     found: dict[str, bool | float | str] = {}
     for key, value in config.items():
@@ -178,7 +178,7 @@ def as_markdown(config: Mapping[str, Any]) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Keep Markdown from reading anything into a text."""
+    """Escape a text for Markdown."""
     plain = html.escape(' '.join(text.split()), quote=False)
     return re.sub(r'([\\`*_{}\[\]()#+.!|-])', r'\\\1', plain)
 

@@ -1,8 +1,8 @@
-"""All settings: the default, kind, unit and meaning of each.
+"""Definitions of all settings: default, kind, unit and meaning.
 
-From this table come the defaults of `configs`, what `checks` refuses, what
-`--settings` prints and docs/settings.md. A new setting is an entry of a group,
-and the settings of a new algorithm are a group in ALGORITHM_GROUPS.
+The defaults of `configs`, the validation in `checks`, the output of `--settings` and
+docs/settings.md derive from this table. A new setting is an entry of a group; the settings of a new
+algorithm are a group in ALGORITHM_GROUPS.
 """
 
 import copy
@@ -66,16 +66,15 @@ DEVIATIONS = 'standard deviations'
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A setting.
+    """Definition of a setting.
 
     Attributes:
-        default: Value of a config that does not say otherwise.
-        kind: Which values it may have.
-        meaning: What it is for, in a line.
-        unit: What its number counts, if it counts something.
-        safe_texts: Pattern of the texts that lead to no code, where others
-            name a file or a module; None where no text leads to code. See
-            `agents.config.trust`.
+        default: Default value.
+        kind: Allowed values.
+        meaning: Description in one line.
+        unit: Unit of a number, if it has one.
+        safe_texts: Pattern of texts that name no code, for settings whose other texts name a file
+            or a module; None if no text names code. See `agents.config.trust`.
     """
 
     default: Any
@@ -90,10 +89,9 @@ class Group:
     """Settings that belong together.
 
     Attributes:
-        title: What they are about.
-        settings: The settings by name.
-        defaults: Defaults of an algorithm that differ from those of the
-            settings, by name.
+        title: Title.
+        settings: Settings by name.
+        defaults: Defaults by name that differ from those of the settings, for an algorithm.
     """
 
     title: str
@@ -536,11 +534,11 @@ ALGORITHM_GROUPS = {
 
 
 def list_groups(algorithm: Any) -> list[Group]:
-    """List the groups of settings that an algorithm has, with its defaults.
+    """Return the groups of settings of an algorithm, with its defaults.
 
     Args:
-        algorithm: Its name. Of what is no algorithm there are the groups that
-            all of them share, since the name may come from any file.
+        algorithm: Name. Unknown names have the groups of all algorithms, as the name may come from
+            any file.
     """
     if algorithm not in list(ALGORITHM_GROUPS):
         return list(SHARED_GROUPS)
@@ -565,7 +563,7 @@ def list_groups(algorithm: Any) -> list[Group]:
 
 
 def find_defaults(algorithm: Any) -> AttrDict:
-    """Look up the defaults of the settings that an algorithm has."""
+    """Return the default settings of an algorithm."""
     defaults = {
         name: setting.default
         for group in list_groups(algorithm)
@@ -576,15 +574,15 @@ def find_defaults(algorithm: Any) -> AttrDict:
 
 
 def define_config(algorithm: str, /, **changes: Any) -> AttrDict:
-    """Make a config of the defaults and what differs from them.
+    """Make a config from the defaults and the given changes.
 
-    Settings that the algorithm does not have are refused.
+    Refuses settings that the algorithm does not have.
     """
     return use_whole_numbers(find_defaults(algorithm).copy(**changes))
 
 
 def use_whole_numbers(config: AttrDict) -> AttrDict:
-    """Return the config with an int where a count was written as 1e6."""
+    """Return the config with integers where a count was written as 1e6."""
     counts = {
         key: SETTINGS[key].kind.convert(value)
         for key, value in config.items()

@@ -1,7 +1,6 @@
-"""Sizes that fit each other and into memory; needs no TensorFlow.
+"""Sizes that must fit each other and memory; needs no TensorFlow.
 
-Settings may come from a stranger, so that what is too large is refused before
-there is any of it.
+Settings may come from strangers, so that sizes are checked before anything is allocated.
 """
 
 import itertools
@@ -33,7 +32,7 @@ MAX_WEIGHTS = 200_000_000
 
 
 def require_minibatches(config: Mapping[str, Any], recurrent: bool) -> None:
-    """Refuse minibatches that a rollout cannot be divided into.
+    """Refuse minibatches that do not divide a rollout.
 
     Args:
         config: Settings.
@@ -65,7 +64,7 @@ def require_minibatches(config: Mapping[str, Any], recurrent: bool) -> None:
 
 
 def share(config: AttrDict, ranks: int) -> AttrDict:
-    """The settings of each of several ranks, of which each has a part."""
+    """Return the settings of each of several ranks, with its share of the agents."""
     if ranks == 1:
         return config
     names = [*OF_ALL_RANKS]
@@ -86,7 +85,7 @@ def share(config: AttrDict, ranks: int) -> AttrDict:
 
 
 def _minibatches(config: Mapping[str, Any]) -> list[str]:
-    """The settings that are sizes of what is learnt from at a time."""
+    """Return the names of the settings that are sizes of minibatches."""
     names = []
     if config['algorithm'] in MINIBATCHES:
         names.append(MINIBATCHES[config['algorithm']])
@@ -98,7 +97,7 @@ def _minibatches(config: Mapping[str, Any]) -> list[str]:
 
 
 def require_weights(config: Mapping[str, Any]) -> None:
-    """Refuse networks that are larger than memory is likely to be."""
+    """Refuse networks that are too large for memory."""
     count = count_weights(config)
     if count > MAX_WEIGHTS:
         raise errors.ConfigError(
@@ -110,10 +109,9 @@ def require_weights(config: Mapping[str, Any]) -> None:
 
 
 def count_weights(config: Mapping[str, Any]) -> int:
-    """Count the weights between the layers that settings ask for.
+    """Return the number of weights between layers of the sizes in the settings.
 
-    The networks have more, as many as the spaces of the environment and the
-    encoders of its observations make it.
+    The networks have more, depending on spaces and encoders.
     """
     total = 0
     for name in ('policy_layers', 'value_layers'):
@@ -130,13 +128,13 @@ def count_weights(config: Mapping[str, Any]) -> int:
 
 
 def _multiples(size: int, unit: int) -> str:
-    """The next multiples of a unit below a size and above it."""
+    """Format the nearest multiples of a unit below and above a size."""
     below = size // unit * unit
     return ' or '.join(str(n) for n in (below, below + unit) if n)
 
 
 def _nearest(size: int, rows: int, unit: int) -> str:
-    """The next sizes below and above that divide the rows, of whole units."""
+    """Format the nearest sizes below and above that divide the rows into whole units."""
     divisors = {
         unit * divisor
         for small in range(1, math.isqrt(rows // unit) + 1)

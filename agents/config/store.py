@@ -1,4 +1,4 @@
-"""Writes and reads the file in which a run keeps its settings."""
+"""Storage of the settings of a run in its config.yaml."""
 
 import copy
 import os
@@ -69,12 +69,12 @@ OTHER_VERSION = (
 
 
 class Saved(NamedTuple):
-    """Settings of a run, as its file has them.
+    """Settings of a run, as they are in its file.
 
     Attributes:
-        values: Plain values by name, in which texts stand for functions.
+        values: Plain values by name, with texts in place of functions.
         functions: Settings with functions, as `trust.locate` describes them.
-        doubt: Why values that name code are not to be used, if so.
+        doubt: Reason not to use values that name code, or ''.
     """
 
     values: Mapping[str, Any]
@@ -97,10 +97,9 @@ class Saved(NamedTuple):
 
 
 def save_config(config: Mapping[str, Any], directory: str | pathlib.Path) -> None:
-    """Write a configuration as plain values, and sign what names code.
+    """Write a configuration as plain values, and sign those that name code.
 
-    A function, such as that of an environment, is written as a text in angle
-    brackets, and where it is found again under the key CODE.
+    A function is written as its name in angle brackets, and its location under the key CODE.
     """
     path = pathlib.Path(directory) / CONFIG_FILE
     values = {key: plain_yaml.simplify(value) for key, value in config.items()}
@@ -122,10 +121,9 @@ def save_config(config: Mapping[str, Any], directory: str | pathlib.Path) -> Non
 
 
 def renew_signature(config: Mapping[str, Any], directory: str | pathlib.Path) -> None:
-    """Save the settings of a complete run whose code could not be imported.
+    """Save the settings of a complete run again, if its code could not be imported.
 
-    The run is left as it is if other settings than functions have changed,
-    since it has not been trained with them.
+    Does nothing if other settings have changed, as the run was not trained with them.
     """
     saved = read(pathlib.Path(directory))
     if all(saved.can_import(key, trusted=False) for key in saved.values):
@@ -164,7 +162,7 @@ def read(directory: pathlib.Path) -> Saved:
 
 
 def _read(directory: pathlib.Path) -> tuple[AttrDict, dict[str, Any]]:
-    """Read the settings of a run, and the entry CODE beside them."""
+    """Read the settings of a run, and the entry CODE."""
     path = pathlib.Path(directory) / CONFIG_FILE
     if not os.path.lexists(path):
         raise errors.ConfigError(
@@ -182,7 +180,7 @@ def _read(directory: pathlib.Path) -> tuple[AttrDict, dict[str, Any]]:
 
 
 def _suggest_run(directory: pathlib.Path) -> str:
-    """End a sentence with the runs in or beside a directory that is none."""
+    """List the runs in or beside a directory that is no run, to end a sentence."""
     place = directory if directory.is_dir() else directory.parent
     # What is beside may be as much as the home of a user has.
     names = list_inside(place, DEPTH if directory.is_dir() else 2)
@@ -191,7 +189,7 @@ def _suggest_run(directory: pathlib.Path) -> str:
 
 
 def list_inside(directory: pathlib.Path, depth: int = DEPTH) -> list[str]:
-    """List the runs in a directory, by their paths in there."""
+    """Return the runs in a directory, as relative paths."""
     return sorted(
         str(path.parent.relative_to(directory))
         for parts in range(1, depth + 1)
@@ -200,7 +198,7 @@ def list_inside(directory: pathlib.Path, depth: int = DEPTH) -> list[str]:
 
 
 def describe(names: Sequence[str]) -> str:
-    """Describe the runs of `list_inside` in the middle of a sentence."""
+    """Format runs of `list_inside`, within a sentence."""
     listed = errors.shorten(', '.join(names), MOST_CHARACTERS)
     return f'the run{"s" if len(names) > 1 else ""} {listed}'
 
@@ -214,20 +212,20 @@ def restore_config(
     env: Any = None,
     trusted: bool = False,
 ) -> AttrDict:
-    """Give a configuration the values that a run was started with.
+    """Return a configuration with the values that a run was started with.
 
-    Values that name code count if the user has signed the run or trusts it, if
-    the configuration has the same, or if this process has saved them. Functions
-    are those of the configuration where it has some.
+    Values that name code are used if the user has signed or trusts the run, if the configuration
+    has the same, or if this process has saved them. Functions are those of the configuration if it
+    has any.
 
     Args:
-        config: The configuration, or None for the defaults.
+        config: Configuration, or None for the defaults.
         directory: Directory of the run.
         changes: Texts `key=value` that belong to the configuration.
-        unused: Settings that are not going to be used, whatever they are.
-        saved: The settings of the run, where they were read already.
-        env: Environment in place of that of the run, if it is not None.
-        trusted: Whether to use what names code though the run is not signed.
+        unused: Settings that will not be used, whatever they are.
+        saved: Settings of the run, if already read.
+        env: Environment in place of that of the run, or None.
+        trusted: Use values that name code though the run is not signed.
     """
     saved = read(directory) if saved is None else saved
     asked = config is not None
@@ -269,7 +267,7 @@ def restore_config(
 
 
 def _find_defaults(saved: Saved, directory: pathlib.Path, trusted: bool) -> AttrDict:
-    """Return the defaults of the settings that a run has."""
+    """Return the defaults for the settings of a run."""
     algorithm: Any = saved.values.get('algorithm')
     if not plain_yaml.names_function(algorithm):
         errors.require_known('algorithm', algorithm, ALGORITHM_GROUPS)
@@ -284,7 +282,7 @@ def _find_defaults(saved: Saved, directory: pathlib.Path, trusted: bool) -> Attr
 def _find_code(
     key: str, saved: Saved, directory: pathlib.Path, trusted: bool, hint: str = ''
 ) -> Any:
-    """Return a value that names code, with the functions that it stands for."""
+    """Return a value that names code, with its functions imported."""
     place = os.path.realpath(directory / CONFIG_FILE), key
     plain, used = _not_located.get(place, (None, None))
     if plain is not None and plain == saved.values[key]:
@@ -298,7 +296,7 @@ def _find_code(
 
 
 def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
-    """Refuse to go on with settings that do not fit what a run has saved."""
+    """Refuse to resume with settings that do not fit the checkpoints of a run."""
     saved = load_config(directory)
     for key in SIZES:
         old, new = compare(saved, config, key)
@@ -311,7 +309,7 @@ def require_same_sizes(config: AttrDict, directory: pathlib.Path) -> None:
 
 
 def compare(saved: Mapping[str, Any], config: Mapping[str, Any], key: str) -> tuple[Any, Any]:
-    """The values of a setting before and now; equal if it does not matter."""
+    """Return the values of a setting before and now; equal if a change has no effect."""
     old, new = saved.get(key), plain_yaml.simplify(config.get(key))
     condition, beginnings = SIZES.get(key, ALWAYS)
     matters = any(
@@ -322,7 +320,7 @@ def compare(saved: Mapping[str, Any], config: Mapping[str, Any], key: str) -> tu
 
 
 def _require_known(saved: Mapping[str, Any], config: AttrDict, directory: pathlib.Path) -> None:
-    """Refuse settings of a file that are not among those of a config."""
+    """Refuse settings of a file that the config does not have."""
     unknown = sorted(set(saved) - set(config))
     if unknown:
         raise errors.ConfigError(
@@ -332,7 +330,7 @@ def _require_known(saved: Mapping[str, Any], config: AttrDict, directory: pathli
 
 
 def _convert(key: str, value: Any, present: Any, directory: pathlib.Path) -> Any:
-    """Convert a value of a file, and check it."""
+    """Convert a value of a file, and validate it."""
     try:
         return checks.convert_value(key, value, present)
     except errors.ConfigError as error:

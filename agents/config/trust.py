@@ -1,14 +1,12 @@
-"""Decides which values of a file may lead to code that is run.
+"""Decision on which values of a file may lead to code that is run.
 
-A run or a sweep may come from a stranger, and some values of its file name
-code: a function, a module, a file. They are used if this user has signed the
-file on this machine, or asks for it by `--trust`. Which texts of a setting lead
-to no code is part of its schema, see `agents.config.settings`.
+Runs and sweeps may come from strangers, and some values of their files name code: a function, a
+module, a file. They are used if this user has signed the file on this machine, or by `--trust`.
+Which texts of a setting name no code is part of its definition, see `agents.config.settings`.
 
-A signature covers the values that name code, the path of the file, and the
-files and modules that the values lead to. So it does not hold for a copy, nor
-after an edit, nor where the same name leads to other code, as in another
-working directory.
+A signature covers the values that name code, the path of the file, and the files and modules that
+the values lead to. So it is invalid for a copy, after an edit, and where the same name leads to
+other code, as in another working directory.
 """
 
 import contextlib
@@ -49,7 +47,7 @@ _told: set[str] = set()
 
 
 def names_code(key: str, value: Any) -> bool:
-    """Return whether a plain value of a setting may lead to code."""
+    """Return whether a plain value of a setting may name code."""
     return any(True for _ in _find_code(key, value))
 
 
@@ -57,11 +55,11 @@ def sign(path: pathlib.Path, pairs: Pairs) -> str:
     """Sign the values of a file that name code.
 
     Args:
-        path: The file.
+        path: Path of the file.
         pairs: Names of settings and plain values.
 
     Returns:
-        The signature; empty where no value names code, or there is no key.
+        Signature; empty if no value names code, or there is no key.
     """
     code = _select(pairs)
     key = _read_key(create=True) if code else None
@@ -69,16 +67,15 @@ def sign(path: pathlib.Path, pairs: Pairs) -> str:
 
 
 def find_doubt(path: pathlib.Path, pairs: Pairs, signature: Any) -> str:
-    """Return why the values of a file that name code are not to be used.
+    """Return why values of a file that name code must not be used.
 
     Args:
-        path: The file.
+        path: Path of the file.
         pairs: Names of settings and plain values.
-        signature: What `sign` has returned for them.
+        signature: Result of `sign`.
 
     Returns:
-        A clause that says why; empty if the user has signed the file, or
-        nothing in it names code.
+        Reason as a clause; empty if the user has signed the file, or nothing in it names code.
     """
     code = _select(pairs)
     if not code:
@@ -96,9 +93,9 @@ def find_doubt(path: pathlib.Path, pairs: Pairs, signature: Any) -> str:
 
 
 def locate(value: Any) -> Any:
-    """Return a setting with texts that its functions are found again by.
+    """Return a setting with texts by which its functions are found again.
 
-    A function that cannot be found again stays what `simplify` makes of it.
+    A function that cannot be found again stays as `simplify` writes it.
     """
     located = _locate_parts(value)
     source = lookup.find_source(value)
@@ -116,10 +113,10 @@ def is_located(value: Any) -> bool:
 
 
 def find_missing_file(value: Any) -> str:
-    """Return a file that a function of a plain value is in, but is not there.
+    """Return a missing file that a function of a plain value is in.
 
     Returns:
-        The path; empty if all files are there.
+        Path; empty if no file is missing.
     """
     for text in _find_code('', value):
         file = _split(text)[0]
@@ -141,7 +138,7 @@ def find_functions(key: str, located: Any) -> Any:
 
 
 def show(key: str, value: Any, path: pathlib.Path) -> None:
-    """Tell what a file names that is going to be run as code."""
+    """Print which code a file names that is going to be run."""
     shown = errors.shorten(repr(value), MOST_CHARACTERS)
     found = [
         place
@@ -158,10 +155,10 @@ def refuse(key: str, value: Any, what: str, doubt: str, own: str = '') -> errors
 
     Args:
         key: Name of the setting.
-        value: Its value, with functions as `locate` describes them.
-        what: The file or directory that has it.
-        doubt: Why the value is not to be used, see `find_doubt`.
-        own: A clause about the value that the caller has, if there is one.
+        value: Value, with functions as `locate` describes them.
+        what: File or directory that has it.
+        doubt: Reason not to use it, see `find_doubt`.
+        own: Clause about the value of the caller, if there is one.
     """
     named = plain_yaml.bare_name(value) if isinstance(value, str) else value
     shown = errors.shorten(repr(named), MOST_CHARACTERS)
@@ -190,7 +187,7 @@ def _tell_missing(file: str) -> str:
 
 
 def _tell(text: str) -> None:
-    """Print a line on standard error, once."""
+    """Print a line on standard error, once per process."""
     if text not in _told:
         _told.add(text)
         print(f'trust: {errors.escape(text)}', file=sys.stderr, flush=True)
@@ -217,7 +214,7 @@ def _find_all_code(pairs: Iterable[Iterable[Any]]) -> Iterator[str]:
 
 
 def _find_code(key: str, value: Any) -> Iterator[str]:
-    """Yield the texts of a plain value that may lead to code."""
+    """Yield the texts of a plain value that may name code."""
     if isinstance(value, (dict, list)):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _find_code(key, part)
@@ -235,7 +232,7 @@ def _compute_signature(key: bytes, path: pathlib.Path, code: list) -> str:
 
 
 def _find_places(text: str) -> list[Any]:
-    """Return the file and its owner, and the module, that a text leads to."""
+    """Return the file with its owner, and the module, that a text leads to."""
     file, module = _split(text)
     places: list[Any] = []
     if file and os.path.lexists(file):
@@ -259,7 +256,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _find_origin(module: str) -> Any:
-    """Return where a module would be imported from, without doing so."""
+    """Return the file from which a module would be imported, without importing it."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
@@ -270,7 +267,7 @@ def _find_origin(module: str) -> Any:
 
 
 def _find_problem(file: str) -> str:
-    """Return why a file of code is not as safe as when it was signed."""
+    """Return why a file of code is not as safe as when it was signed, or an empty text."""
     if not file.endswith('.py'):
         return ''
     try:
@@ -289,7 +286,7 @@ def _find_problem(file: str) -> str:
 
 
 def _read_key(create: bool) -> bytes | None:
-    """Return the user's key for signatures; None if it cannot be used."""
+    """Return the key of the user for signatures; None if it cannot be used."""
     path = pathlib.Path('the directory of the state')
     try:
         path = _find_key_file()
@@ -322,7 +319,7 @@ def _find_key_file() -> pathlib.Path:
 
 
 def _make_key(path: pathlib.Path) -> None:
-    """Make a key; of several processes at a time, one makes it for all."""
+    """Create the key; if several processes do so at once, all use that of one."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(f'.{path.name}.{secrets.token_hex(8)}.new')
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

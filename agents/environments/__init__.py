@@ -1,4 +1,4 @@
-"""Environments written in TensorFlow, by the name that a config gives them.
+"""Environments written in TensorFlow, by name.
 
 `env='native:CartPole-v1'` chooses one; a new one is a file and a line here.
 """
@@ -23,7 +23,7 @@ def require_known(name: str) -> None:
 
 
 def find(name: str) -> type:
-    """The class of an environment."""
+    """Return the class of an environment."""
     require_known(name)
     module, _, kind = ENVIRONMENTS[name].partition('.')
     return getattr(importlib.import_module(f'{__name__}.{module}'), kind)

@@ -66,7 +66,7 @@ class Acrobot(NativeEnv):
 
 
 def _rates(state: tf.Tensor, torque: tf.Tensor) -> tf.Tensor:
-    """How fast the state changes.
+    """Return the time derivative of the state.
 
     The links have length, mass and moment of inertia 1 and their mass in the
     middle. With the angles θ₁ and θ₂, the torque τ, and
@@ -98,5 +98,5 @@ def _rates(state: tf.Tensor, torque: tf.Tensor) -> tf.Tensor:
 
 
 def _within_turn(angle: tf.Tensor) -> tf.Tensor:
-    """The same angle from −π to π."""
+    """Wrap an angle to [−π, π]."""
     return angle - TURN * tf.round(angle / TURN)

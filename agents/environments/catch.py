@@ -21,10 +21,7 @@ SCALE = 20
 
 
 class State(NamedTuple):
-    """Where the block is, `[agent]`, and the paddle was.
-
-    The columns of the paddle `[agent, frames]` begin with the one of now.
-    """
+    """Position of the block, and columns `[agent, frames]` of the paddle, the latest first."""
 
     row: tf.Tensor
     column: tf.Tensor

@@ -15,16 +15,7 @@ BOUNDS = np.array([[MIN_POSITION, -MAX_SPEED], [MAX_POSITION, MAX_SPEED]], np.fl
 
 
 class _Hill(NativeEnv):
-    """What both cars share: states, observations and the way they move.
-
-    The state is the position x and the speed, and so is the observation. The
-    height of the hill is sin 3x, so that with a thrust u
-
-        ẍ = u − 0.0025 cos 3x,
-
-    integrated by the semi-implicit Euler method with an interval of 1. A wall
-    on the left brings the car to rest.
-    """
+    """Base of both cars: states, observations and dynamics."""
 
     observation_space = gym.spaces.Box(*BOUNDS)
 

@@ -1,4 +1,4 @@
-"""A batch of environments that are part of the graph."""
+"""Batch of native environments."""
 
 import threading
 from typing import Any
@@ -13,19 +13,19 @@ from agents.tools.transition import Transition
 
 
 class NativeBatchEnv(tf.Module):
-    """Steps environments written in TensorFlow, like `InGraphBatchEnv`.
+    """Steps environments written in TensorFlow, with the interface of `InGraphBatchEnv`.
 
-    An episode that ends begins anew within the same step. What happens depends
-    on the seed and on how many steps and resets came before, all of it in
-    variables, so that a run that is resumed goes on as if never interrupted.
+    An episode that ends is restarted within the same step. Results depend on the seed and the
+    number of steps and resets before, all of which is in variables, so that a resumed run continues
+    as if it had not been interrupted.
 
     Args:
-        env: The environment, of which there is one object for all agents.
+        env: Environment, one object for all agents.
         num_agents: Number of agents.
         max_length: Steps after which an episode is truncated, or None.
         seed: Seed of the run.
-        purpose: What the batch is for, so that two of them differ.
-        ranks: Those that step one each, which differ for the same reason.
+        purpose: Name of the use of the batch, part of its random keys.
+        ranks: Ranks with a batch each, part of its random keys.
     """
 
     # Whether a function that steps the batch can be compiled as a whole.
@@ -72,23 +72,23 @@ class NativeBatchEnv(tf.Module):
 
     @property
     def observ(self) -> Nest:
-        """What to act on next, already reset where an episode ended."""
+        """Current observations, those of the next episode where one ended."""
         return state.read(self._observ)
 
     @property
     def begins(self) -> tf.Tensor:
-        """Where `observ` is the first of an episode."""
+        """Mask of the agents whose `observ` is the first of an episode."""
         return self._begins.read_value()
 
     @property
     def transition(self) -> Transition:
-        """The outcome of the last step."""
+        """Outcome of the last step."""
         reward, terminated, truncated, observ = state.read(self._transition)
         never = tf.zeros(len(self), bool)
         return Transition(reward, terminated, truncated, observ, never)
 
     def prepare(self, action: tf.Tensor) -> tf.Tensor:
-        """What the environments are given for an action."""
+        """Convert actions to what the environments receive."""
         return bounds.to_bounds(action, self.action_space)
 
     def step(self, prepared: tf.Tensor) -> None:
@@ -105,7 +105,7 @@ class NativeBatchEnv(tf.Module):
         self._reset(after, observ, terminated | truncated)
 
     def simulate(self, action: tf.Tensor) -> None:
-        """Step the environments by an action as an algorithm chooses it."""
+        """Step the environments by actions of an algorithm."""
         self.step(self.prepare(action))
 
     def reset(self, mask: tf.Tensor | None = None) -> None:
@@ -115,37 +115,37 @@ class NativeBatchEnv(tf.Module):
         self._reset(state.read(self._state), state.read(self._observ), mask)
 
     def begin_evaluation(self) -> None:
-        """Nothing happens outside of the graph."""
+        """Do nothing."""
 
     def end_evaluation(self) -> None:
-        """Let all ranks count on from the same number.
+        """Set the counters of all ranks to the same number.
 
-        They have not made the same number of steps in an evaluation, and a
-        checkpoint holds one number for all.
+        Evaluations differ in their number of steps, and a checkpoint holds one counter for all
+        ranks.
         """
         if self._ranks.size > 1:
             every = self._ranks.gather(self._count.read_value())
             self._count.assign(tf.reduce_max(tf.stack(every)))
 
     def failure(self) -> Exception | None:
-        """Why to stop; native environments do not fail on their own."""
+        """Return the error that ends the training; only after `cancel`."""
         if self._cancelled.is_set():
             return errors.Cancelled('Stepping the environments was called off.')
         return None
 
     def cancel(self) -> None:
-        """Let there be a failure before the next call of the graph."""
+        """Make the next call of the graph fail."""
         self._cancelled.set()
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
     def per_agent_variables(self) -> list[Any]:
         """Variables of the agents of this rank, `[agent, ...]`."""
         return [self._length, self._state, self._observ, self._begins, self._transition]
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name."""
+        """Return the contents of a checkpoint by name."""
         reward, terminated, truncated, next_observ = self._transition
         return {
             'count': self._count,
@@ -173,7 +173,7 @@ class NativeBatchEnv(tf.Module):
 
 
 def _select(mask: tf.Tensor, yes: Any, no: Any) -> Nest:
-    """Leaves of one nest where the mask `[agent]` is true, else the other's."""
+    """Select leaves of one nest where the mask `[agent]` is true, else of the other."""
 
     def one(yes: tf.Tensor, no: tf.Tensor) -> tf.Tensor:
         wide = tf.reshape(mask, [-1] + [1] * (yes.shape.rank - 1))

@@ -1,4 +1,4 @@
-"""The contract of an environment that is written in TensorFlow."""
+"""Interface of environments written in TensorFlow."""
 
 from typing import Any
 
@@ -11,21 +11,18 @@ from agents.tools.nested import Nest
 
 
 class NativeEnv:
-    """An environment as pure functions of tensors, for a whole batch at once.
+    """Environment as pure functions of tensors, for a whole batch.
 
-    All that changes is in the state, a nest of tensors `[agent, ...]` of fixed
-    shapes. The functions neither keep anything nor look at anything else, so
-    that stepping the environments and learning from them can be compiled into
-    one program. The batch resets the agents whose episode ended and counts
-    their steps; see docs/environments.md for an example.
+    All state is a nest of tensors `[agent, ...]` of fixed shapes. The functions have no side
+    effects, so that environments and learning can be compiled into one program. The batch resets
+    agents whose episode ended and counts their steps; see docs/environments.md for an example.
 
     Attributes:
         observation_space: Space of the observations.
         action_space: Space of the actions.
-        max_length: Steps after which an episode is truncated, if the
-            setting `max_length` is not lower, or None.
-        twin: Name of the same environment in Gymnasium, which draws it, if
-            there is one whose `state` can be set.
+        max_length: Steps after which an episode is truncated, unless the setting `max_length` is
+            lower, or None.
+        twin: Name of the same environment in Gymnasium, for rendering, if its `state` can be set.
     """
 
     observation_space: gym.Space
@@ -34,7 +31,7 @@ class NativeEnv:
     twin: str | None = None
 
     def reset(self, key: tf.Tensor, count: int) -> Any:
-        """Draw the states at the beginning of so many episodes.
+        """Draw initial states.
 
         Args:
             key: Random key, for `agents.tools.graph.random`.
@@ -49,31 +46,29 @@ class NativeEnv:
 
         Args:
             state: States, leaves `[agent, ...]`.
-            action: Actions `[agent, ...]`: within the bounds of a box, and
-                counted from zero where they are counted.
+            action: Actions `[agent, ...]`, within the bounds of a box or starting at zero.
             key: Random key.
 
         Returns:
-            The states that follow, the rewards `[agent]` and whether the
-            episode is terminated, `[agent]`.
+            Next states, rewards `[agent]` and a mask of terminated episodes `[agent]`.
         """
         raise NotImplementedError
 
     def observe(self, state: Nest) -> Nest:
-        """What the agents see of their states, leaves `[agent, ...]`."""
+        """Return the observations of states, leaves `[agent, ...]`."""
         raise NotImplementedError
 
     @property
     def can_render(self) -> bool:
-        """Tells if there are frames, by a method of the class or its twin."""
+        """Return whether there are frames, by a method of the class or its twin."""
         own = type(self).render is not NativeEnv.render
         return own or self.twin is not None
 
     def render(self, state: Nest) -> np.ndarray:
-        """Draw the state of one agent as a frame `[height, width, 3]` bytes.
+        """Render the state of one agent as a frame `[height, width, 3]` of bytes.
 
         Args:
-            state: State of one agent, leaves without a batch, NumPy arrays.
+            state: State of one agent, NumPy arrays without a batch axis.
         """
         if self.twin is None:
             raise NotImplementedError(f'{type(self).__name__} cannot be drawn.')

@@ -1,7 +1,7 @@
-"""Looks an environment written in TensorFlow over, by random actions.
+"""Inspection of a native environment by random actions.
 
-A batch of it is stepped in the graph, as a training would do; what it returns
-is held against `agents.environments.native_env.NativeEnv`.
+Steps a batch in the graph, as a training would, and validates the results against
+`agents.environments.native_env.NativeEnv`.
 """
 
 import time
@@ -35,14 +35,14 @@ def inspect(
     limit: int = 1000,
     watch: Watch | None = None,
 ) -> Report:
-    """Step a batch of an environment with random actions and see what it does.
+    """Step a batch of an environment with random actions and report its behaviour.
 
     Args:
         make: Function that makes the environment.
-        steps: How many steps to take, of all agents together.
-        seed: Seed of the environment and of the actions.
-        limit: The length at which episodes are cut.
-        watch: Learns what is under way and what was found so far.
+        steps: Number of steps of all agents together.
+        seed: Seed of the environment and the actions.
+        limit: Length at which episodes are cut.
+        watch: Receives the current call and the findings so far.
     """
     inspection = _Inspection(seed, limit, watch or Watch())
     try:
@@ -55,7 +55,7 @@ def inspect(
 
 
 class _Inspection:
-    """The steps of `inspect` for a native environment."""
+    """Stages of `inspect` for a native environment."""
 
     def __init__(self, seed: int, limit: int, watch: Watch):
         self.report = Report()
@@ -64,7 +64,7 @@ class _Inspection:
         self._call = 'its constructor'
 
     def run(self, make: Callable[[], NativeEnv], count: int) -> None:
-        """Step a batch so many times, and another one to compare."""
+        """Step a batch `count` times, and a second one to compare."""
         self._watch.start()
         self._begin('its constructor')
         env, report = make(), self.report
@@ -85,7 +85,7 @@ class _Inspection:
         self._compare(env, self._play(env, count))
 
     def fail(self, error: BaseException) -> None:
-        """Note what the environment raised."""
+        """Record an exception of the environment."""
         if isinstance(error, tf.errors.OpError):
             text = f'{self._call} failed: {error.message.splitlines()[0]}'
             self._breaches.note('error', text)
@@ -127,7 +127,7 @@ class _Inspection:
         return not self.report.breaches
 
     def _require_same(self, what: str, value: Any, expected: Any) -> None:
-        """Note if a nest is not of the same keys, shapes and types."""
+        """Record a nest with other keys, shapes or types than expected."""
         try:
             tf.nest.assert_same_structure(value, expected)
             pairs = zip(
@@ -193,7 +193,7 @@ class _Inspection:
         return outcomes[:COMPARED_STEPS]
 
     def _compare(self, env: NativeEnv, outcomes: list[tuple]) -> None:
-        """See if the same seed and actions make another batch do the same."""
+        """Compare a second batch with the same seed and actions."""
         self._breaches.leave_episode()
         self._watch.tell(self.report, now=True)
         self._begin('a comparison of two of it')
@@ -225,13 +225,13 @@ class _Inspection:
         return batch, compiled(batch.step)
 
     def _space(self, env: NativeEnv) -> gym.Space:
-        """The space of actions, to be sampled in the same order again."""
+        """Return the space of actions, seeded to sample the same order again."""
         space = spaces.decode(spaces.encode(env.action_space))
         space.seed(self._seed)
         return space
 
     def _sample(self, env: NativeEnv, space: gym.Space | None = None) -> Any:
-        """Actions as a native environment takes them, counted from zero."""
+        """Sample actions in the form of native environments."""
         space = space or self._space(env)
         actions = np.array([space.sample() for _ in range(AGENTS)])
         actions = actions - spaces.start(space)
@@ -242,14 +242,14 @@ class _Inspection:
 
 
 def _outcome(batch: NativeBatchEnv) -> tuple:
-    """Rewards, flags and observations of the last step, as arrays."""
+    """Return rewards, flags and observations of the last step as arrays."""
     reward, terminated, truncated, observ, _ = batch.transition
     nest = reward, terminated, truncated, observ
     return nested.map(np.asarray, nest)
 
 
 def _rows(observ: Nest) -> list[Any]:
-    """The observations of each agent."""
+    """Return the observations of each agent."""
     arrays = nested.map(np.asarray, observ)
     return [nested.map(lambda leaf, agent=agent: leaf[agent], arrays) for agent in range(AGENTS)]
 

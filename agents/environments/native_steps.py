@@ -1,4 +1,4 @@
-"""Native environments that are stepped from Python, as a `BatchEnv` is."""
+"""Native environments stepped from Python, with the interface of `BatchEnv`."""
 
 from typing import Any
 
@@ -11,16 +11,15 @@ from agents.tools.nested import Nest
 
 
 class NativeSteps:
-    """Steps a batch of native environments outside of any program.
+    """Steps a batch of native environments in eager mode.
 
-    Where episodes are played once, to compile a program of them would take
-    longer than to play them.
+    For a few episodes, compiling a program takes longer than playing them.
 
     Attributes:
-        lost: Where the last step was lost, which is nowhere.
+        lost: Mask of lost steps, always false.
 
     Args:
-        batch_env: The environments.
+        batch_env: Environments.
     """
 
     def __init__(self, batch_env: NativeBatchEnv):
@@ -33,12 +32,12 @@ class NativeSteps:
         return len(self._batch_env)
 
     def reset(self) -> Any:
-        """Begin new episodes; returns the observations."""
+        """Start new episodes; returns the observations."""
         self._batch_env.reset()
         return self._arrays(self._batch_env.observ)
 
     def step(self, actions: np.ndarray) -> tuple:
-        """Step all environments, and reset those that end; see `BatchEnv`."""
+        """Step all environments, and reset those whose episode ends; see `BatchEnv`."""
         failure = self._batch_env.failure()
         if failure is not None:
             raise failure

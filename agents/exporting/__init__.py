@@ -1,6 +1,6 @@
-"""Policies as files that are used without this package.
+"""Export of policies as files that are used without this package.
 
-A policy maps what an environment observes to what it is stepped with, as
-`agents.load` has it, but keeps nothing: a memory goes in and comes out. See
-`description` for the names of what goes in and comes out.
+An exported policy maps observations of the environment to its actions, like `agents.load`, but has
+no state of its own: the recurrent state is an input and an output. See `description` for the names
+of inputs and outputs.
 """

@@ -1,9 +1,8 @@
 """Policies as plain arrays, for `run_policy`, which needs only NumPy.
 
-A file of NumPy (`.npz`) with the description as the JSON text `policy`, and the
-arrays of each layer as `<layer>/<array>`. The description has what to do with
-them as `network`: the layers of each leaf of the observations, those behind
-that they are joined for, and those that make actions of what comes of it.
+A NumPy file (`.npz`) with the description as the JSON text `policy`, and the arrays of each layer
+as `<layer>/<array>`. The description lists the layers as `network`: those of each leaf of the
+observations, those after the leaves are concatenated, and those that compute the action.
 """
 
 import io
@@ -33,13 +32,13 @@ ACTIVATIONS = {name: keras.activations.get(name) for name in run_policy.ACTIVATI
 def write(
     policy: Policy, observ_space: gym.Space, described: dict[str, Any], path: pathlib.Path
 ) -> dict[str, Any]:
-    """Write a policy to a file; returns all that is told about it there.
+    """Write a policy to a file; returns the description in the file.
 
     Args:
-        policy: The policy.
+        policy: Policy.
         observ_space: Space of its observations.
-        described: What goes in and comes out, see `description`.
-        path: The file.
+        described: Inputs and outputs, see `description`.
+        path: File to write.
     """
     writer = _Writer()
     network = writer.translate(policy, observ_space, described['inputs'])
@@ -52,7 +51,7 @@ def write(
 
 
 def write_runner(directory: pathlib.Path) -> pathlib.Path:
-    """Put the runner into a directory, in the place of an older one."""
+    """Copy the runner into a directory, and replace an older one."""
     path, text = directory / RUNNER.name, RUNNER.read_bytes()
     first = text.partition(b'\n')[0]
     there = os.path.lexists(path)
@@ -66,10 +65,10 @@ def write_runner(directory: pathlib.Path) -> pathlib.Path:
 
 
 class _Writer:
-    """Turns a policy into layers of the runner.
+    """Converts a policy to layers of the runner.
 
     Attributes:
-        arrays: The arrays of the layers.
+        arrays: Arrays of the layers.
     """
 
     def __init__(self) -> None:
@@ -79,12 +78,12 @@ class _Writer:
     def translate(
         self, policy: Policy, observ_space: gym.Space, inputs: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """Turn a policy into what the runner does.
+        """Convert a policy to layers of the runner.
 
         Args:
-            policy: The policy.
+            policy: Policy.
             observ_space: Space of its observations.
-            inputs: Those that are described, first the leaves.
+            inputs: Described inputs, the leaves first.
         """
         action_space = policy.action_space
         encoder = [] if policy.encoder is None else _list(policy.encoder)
@@ -112,7 +111,7 @@ class _Writer:
         }
 
     def _add(self, kind: str, arrays: dict[str, Any], **values: Any) -> dict[str, Any]:
-        """Add a layer of the runner, its arrays and other values."""
+        """Add a layer of the runner with its arrays and other values."""
         name = f'{kind}_{self._count}'
         self._count += 1
         for key, array in arrays.items():
@@ -127,7 +126,7 @@ class _Writer:
         return [self._add('normalize', arrays, clip=normalizer.clip)]
 
     def _encode(self, space: gym.Space, encoder: Network) -> list[dict[str, Any]]:
-        """Turn a leaf into a vector."""
+        """Convert the encoder of a leaf."""
         if isinstance(encoder, layers.Convolutions):
             return self._encode_image(encoder)
         sizes = spaces.count(space)
@@ -166,7 +165,7 @@ class _Writer:
         return self._add('scale', arrays, order=order, shape=shape)
 
     def _layer(self, layer: Network) -> list[dict[str, Any]]:
-        """Turn a layer of Keras into one of the runner, or into none."""
+        """Convert a layer of Keras to one of the runner, or to none."""
         kind = type(layer)
         if kind in (keras.layers.Identity, keras.layers.Dropout):
             return []
@@ -193,7 +192,7 @@ class _Writer:
         raise _refuse(layer, f' with the activation {_name(found)}')
 
     def _finish(self, space: gym.Space) -> dict[str, Any]:
-        """What turns numbers into an action of a space."""
+        """Return the layer that turns outputs into an action."""
         match space:
             case gym.spaces.Box():
                 arrays = {'low': space.low, 'high': space.high}
@@ -208,7 +207,7 @@ class _Writer:
 
 
 def _list(network: Network) -> list[Any]:
-    """The layers of a network, one behind the other."""
+    """Return the layers of a network in order."""
     parts: Any = [network]
     if type(network) is keras.Sequential:
         parts = network.layers
@@ -220,7 +219,7 @@ def _list(network: Network) -> list[Any]:
 
 
 def _encoders(first: Any, leaves: int) -> list[Any]:
-    """What encodes each leaf, None where it is but flattened."""
+    """Return the encoder of each leaf, None where it is only flattened."""
     match first:
         case layers.Encoder():
             return first.encoders
@@ -230,7 +229,7 @@ def _encoders(first: Any, leaves: int) -> list[Any]:
 
 
 def _is_usual(cell: Any) -> bool:
-    """Whether a gated recurrent unit is as Keras has it by default."""
+    """Return whether a gated recurrent unit has the default options of Keras."""
     return (
         cell.use_bias
         and cell.reset_after

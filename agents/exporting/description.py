@@ -1,11 +1,10 @@
-"""What goes into an exported policy and what comes out, as plain values.
+"""Inputs and outputs of an exported policy, as plain values.
 
-Observations are those of the environment. Each leaf is an input: `observ`, or
-for a Dict or Tuple `observ_<key>` and so on. Where actions are masked, `mask`
-tells with a byte for each choice whether it is possible. A memory is the input
-`state` (`state_0` and so on if there are several) and the output `next_state`;
-it is zero at the beginning of an episode. The output `action` is what the
-environment is stepped with. All have an axis for a batch in front.
+Observations are those of the environment. Each leaf is an input: `observ`, or for a Dict or Tuple
+`observ_<key>`. With action masks, the input `mask` has a byte for each choice that is possible. A
+recurrent state is the input `state` (`state_0` and so on if there are several) and the output
+`next_state`; it is zero at the start of an episode. The output `action` is the action of the
+environment. All have a batch axis in front.
 """
 
 import math
@@ -29,9 +28,9 @@ def describe(policy: Policy, observ_space: gym.Space, about: dict[str, Any]) -> 
     """Describe a policy.
 
     Args:
-        policy: The policy.
+        policy: Policy.
         observ_space: Space of the observations.
-        about: What else there is to tell, in front.
+        about: Further entries, in front.
     """
     action_space = policy.action_space
     seen = environment_space(observ_space, action_space)
@@ -57,7 +56,7 @@ def describe(policy: Policy, observ_space: gym.Space, about: dict[str, Any]) -> 
 
 
 def environment_space(observ_space: gym.Space, action_space: gym.Space) -> gym.Space:
-    """The space of what an environment observes, without a mask of actions."""
+    """Return the space of observations without an action mask."""
     visible = masks.visible_space(observ_space, action_space)
     if visible is observ_space:
         return observ_space
@@ -69,13 +68,13 @@ def environment_space(observ_space: gym.Space, action_space: gym.Space) -> gym.S
 def named_arrays(
     described: dict[str, Any], observ: Nest, mask: Nest, state: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    """The inputs for one observation of an environment, as a batch of one.
+    """Return the inputs for one observation of an environment, as a batch of one.
 
     Args:
-        described: What `describe` has returned.
-        observ: The observation.
-        mask: Which choices are possible, or None.
-        state: The arrays of the memory; those that are missing are zero.
+        described: Result of `describe`.
+        observ: Observation.
+        mask: Action mask, or None.
+        state: Recurrent state; missing arrays are zero.
     """
 
     def find(entry: dict[str, Any]) -> Any:
@@ -118,7 +117,7 @@ def _describe_state(network: Network) -> list[dict[str, Any]]:
 
 
 def _paths(space: gym.Space, path: tuple[Any, ...] = ()) -> list[list[Any]]:
-    """The keys that lead to each leaf, in the order of `nested`."""
+    """Return the keys that lead to each leaf, in the order of `nested`."""
     parts: Iterable[tuple[Any, gym.Space]]
     match space:
         case gym.spaces.Dict():
@@ -131,7 +130,7 @@ def _paths(space: gym.Space, path: tuple[Any, ...] = ()) -> list[list[Any]]:
 
 
 def _unused(name: str, names: set[str]) -> str:
-    """A name that converters take, and that nothing else has."""
+    """Return a name that converters accept and that is not taken."""
     name = re.sub(r'\W', '_', name, flags=re.ASCII)
     while name in names:
         name += '_'
@@ -140,7 +139,7 @@ def _unused(name: str, names: set[str]) -> str:
 
 
 def _describe_space(space: gym.Space) -> Any:
-    """A space by values that JSON has."""
+    """Describe a space by values of JSON."""
     return _plain({**spaces.encode(space), **_shape(space)})
 
 
@@ -158,7 +157,7 @@ def _shape(space: gym.Space) -> dict[str, Any]:
 
 
 def _bound(bound: np.ndarray) -> Any:
-    """The bounds of a box, one number where all are the same."""
+    """Return the bounds of a box, as one number if all are equal."""
     same = bound.size and (bound == bound.flat[0]).all()
     return bound.flat[0].item() if same else bound
 

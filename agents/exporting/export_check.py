@@ -1,4 +1,4 @@
-"""Compares an exported policy with what `agents.load` does."""
+"""Comparison of an exported policy with `agents.load`."""
 
 import pathlib
 import statistics
@@ -24,11 +24,11 @@ TOLERANCE = 1e-5
 
 
 class Moment(NamedTuple):
-    """Something to act on.
+    """Observation to compare policies on.
 
     Attributes:
-        observ: What an environment observes.
-        mask: Which choices are possible, or None.
+        observ: Observation of the environment.
+        mask: Action mask, or None.
         begins: Whether an episode begins.
     """
 
@@ -38,13 +38,13 @@ class Moment(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a comparison has found.
+    """Result of a comparison.
 
     Attributes:
-        steps: How many steps were compared.
-        source: What was observed in them.
-        difference: How far actions were apart at most.
-        microseconds: What an action took, as exported and by `agents.load`.
+        steps: Number of steps.
+        source: Origin of the observations.
+        difference: Largest difference of actions.
+        microseconds: Duration of an action, of the exported policy and of `agents.load`.
     """
 
     steps: int
@@ -61,18 +61,18 @@ def observe(
     env: Any = None,
     trust: bool = False,
 ) -> tuple[list[Moment], str]:
-    """Observations to compare policies on, and what they are of.
+    """Return observations to compare policies on, and their origin.
 
-    Those of episodes that the policy plays, or random ones if its environment
-    cannot be made. One that can be made but has other spaces is refused.
+    Those of episodes that the policy plays, or random ones if its environment cannot be made. An
+    environment with other spaces is refused.
 
     Args:
-        loaded: The policy.
+        loaded: Policy.
         logdir: Directory of its run.
-        config: The configuration, where functions of it cannot be found again.
+        config: Configuration, if its functions cannot be found again.
         changes: Texts `key=value` that replace settings.
-        env: Environment to play in instead of that of the run.
-        trust: Whether to run code that the run names though it is not signed.
+        env: Environment instead of that of the run.
+        trust: Run code that the run names though it is not signed.
     """
     try:
         run = playing.open_run(logdir, loaded.checkpoint, config, changes, env, trust)
@@ -89,7 +89,7 @@ def observe(
 
 
 def imagine(loaded: LoadedPolicy, steps: int) -> Iterator[Moment]:
-    """Random observations, with masks that leave each part a choice."""
+    """Yield random observations, with masks that leave each part a choice."""
     seen = description.environment_space(loaded.observation_space, loaded.action_space)
     seen.seed(0)
     rng = np.random.default_rng(0)
@@ -104,13 +104,13 @@ def imagine(loaded: LoadedPolicy, steps: int) -> Iterator[Moment]:
 
 
 def compare(loaded: LoadedPolicy, exported: Any, moments: list[Moment], source: str) -> Found:
-    """Compare the actions of two policies, and how long they take.
+    """Compare the actions of two policies, and their durations.
 
     Args:
-        loaded: The policy as it was learnt.
-        exported: The same with a `reset` and a call of its own.
-        moments: What to observe.
-        source: What that is of.
+        loaded: Policy as it was trained.
+        exported: Exported policy, with `reset` and a call.
+        moments: Observations.
+        source: Origin of the observations.
     """
     expected, theirs = _act(loaded, moments)
     found, ours = _act(exported, moments)
@@ -129,7 +129,7 @@ def compare(loaded: LoadedPolicy, exported: Any, moments: list[Moment], source: 
 
 
 def _act(policy: Any, moments: list[Moment]) -> tuple[list[np.ndarray], float]:
-    """Actions of a policy, and the microseconds that one usually takes."""
+    """Return the actions of a policy, and the median microseconds of one."""
     actions, seconds = [], []
     for observ, mask, begins in moments:
         if begins:
@@ -142,13 +142,13 @@ def _act(policy: Any, moments: list[Moment]) -> tuple[list[np.ndarray], float]:
 
 
 def _apart(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """How far actions are apart, beyond one in relation to what is expected."""
+    """Return the differences of actions, relative where the expected action exceeds 1."""
     found, expected = found.astype(np.float64), expected.astype(np.float64)
     return np.abs(found - expected) / np.maximum(np.abs(expected), 1.0)
 
 
 def _play(batch_env: Any, policy: LoadedPolicy) -> Iterator[Moment]:
-    """What the first of some environments observes as a policy plays it."""
+    """Yield the observations of the first environment while a policy plays."""
     observ, begins = batch_env.reset(), True
     policy.reset()
     for _ in range(STEPS):
@@ -162,7 +162,7 @@ def _play(batch_env: Any, policy: LoadedPolicy) -> Iterator[Moment]:
 
 
 def _to_moment(policy: LoadedPolicy, observ: Nest, begins: bool) -> Moment:
-    """Make what an environment observes of it as in the training."""
+    """Convert an observation of the training to one of the environment."""
     space, mask = policy.observation_space, None
     starts = iter(map(spaces.start, spaces.leaves(space)))
     observ = nested.map(lambda leaf: leaf + next(starts), observ)

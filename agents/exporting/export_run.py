@@ -1,4 +1,4 @@
-"""Writes the policy of a run to files that are used without this package."""
+"""Export of the policy of a run."""
 
 import pathlib
 from collections.abc import Sequence
@@ -18,14 +18,13 @@ SUFFIXES = {'npz': '.npz', 'saved_model': '', 'litert': '.tflite', 'onnx': '.onn
 
 
 class Exported(NamedTuple):
-    """An exported policy.
+    """Exported policy.
 
     Attributes:
-        paths: The file or directory, and what was put beside it.
-        format: Its format.
-        description: What goes in and comes out, as in the file.
-        comparison: What it has in common with `agents.load`, or None if that
-            was not asked for.
+        paths: File or directory, and files beside it.
+        format: Format.
+        description: Inputs and outputs, as in the file.
+        comparison: Comparison with `agents.load`, or None.
     """
 
     paths: list[pathlib.Path]
@@ -49,30 +48,27 @@ def export(
 
         agents.export('logdir/pendulum', 'policy.npz')
 
-    It takes the most probable actions. An `.npz` needs nothing but NumPy and
-    the file `run_policy.py`, which is put beside it:
+    It takes the most probable actions. An `.npz` needs only NumPy and the file `run_policy.py`,
+    which is written beside it:
 
         policy = run_policy.Policy('policy.npz')
         action = policy(observ)
 
     Args:
         logdir: Directory of the run.
-        outfile: The file, or for a SavedModel the directory.
-        format: One of npz, saved_model, litert and onnx, by default as the
-            name of the file ends: .npz, .tflite or .onnx.
-        checkpoint: Training step of a checkpoint, or `best`; by default the
-            last.
-        config: The configuration, where functions of it cannot be found again.
-        check: Whether to compare it with what `agents.load` does.
-        changes: Texts `key=value` that replace settings of the environment that
-            it is compared in.
-        env: Environment to play in instead of that of the run: a name, or a
-            class or function.
-        trust: Whether to run code that the run names though this user has not
-            signed it on this machine.
+        outfile: File to write, or directory for a SavedModel.
+        format: One of npz, saved_model, litert and onnx; by default from the extension of the file:
+            .npz, .tflite or .onnx.
+        checkpoint: Training step of a checkpoint, or `best`; by default the last.
+        config: Configuration, if its functions cannot be found again.
+        check: Compare it with `agents.load`.
+        changes: Texts `key=value` that replace settings of the environment for the comparison.
+        env: Environment for the comparison, instead of that of the run: a name, or a class or
+            function.
+        trust: Run code that the run names though this user has not signed it on this machine.
 
     Raises:
-        UserError: If it does not choose the same actions, but for 1e-5.
+        UserError: If its actions differ by more than 1e-5.
     """
     # Environments may change the working directory.
     logdir = pathlib.Path(logdir).absolute()
@@ -113,7 +109,7 @@ def _find_format(path: pathlib.Path, format: str | None) -> str:
 
 
 def _about(logdir: pathlib.Path, checkpoint: int | None) -> dict[str, Any]:
-    """Describe the run and versions that a policy is from."""
+    """Describe the run and the versions that a policy is from."""
     from agents.tools.graph.backend import tf
 
     env = str(store.load_config(logdir)['env'])

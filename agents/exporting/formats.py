@@ -1,4 +1,4 @@
-"""The formats that policies are written in."""
+"""Formats of exported policies."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ PROGRAMS: dict[str, Any] = {'saved_model': saved_model, 'litert': litert_model, 
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path, kind: str) -> Iterator[pathlib.Path]:
-    """A new file or directory, which gets its name when it is complete."""
+    """Yield a new file or directory, which gets its final name when complete."""
     if kind == 'saved_model':
         with saved_model.replacing(path) as directory:
             yield directory
@@ -36,14 +36,14 @@ def write(
     """Write a policy.
 
     Args:
-        policy: The policy.
+        policy: Policy.
         observ_space: Space of its observations.
-        about: What else there is to tell about it.
-        path: Where to, from `replacing`.
-        kind: The format.
+        about: Further entries of the description.
+        path: Path from `replacing`.
+        kind: Format.
 
     Returns:
-        What goes in and comes out, see `description`.
+        Inputs and outputs, see `description`.
     """
     described = description.describe(policy, observ_space, about)
     if kind == 'npz':
@@ -55,7 +55,7 @@ def write(
 
 
 def write_beside(path: pathlib.Path, kind: str, described: dict[str, Any]) -> list[pathlib.Path]:
-    """Write what is needed beside the file itself."""
+    """Write the files that are needed beside the policy."""
     if kind == 'npz':
         return [arrays.write_runner(path.parent)]
     if kind == 'litert':  # Which has no place for it.
@@ -67,18 +67,18 @@ def write_beside(path: pathlib.Path, kind: str, described: dict[str, Any]) -> li
 
 
 def read(path: pathlib.Path, kind: str, described: dict[str, Any]) -> Any:
-    """Open what was written, as a policy that has a memory."""
+    """Open an exported policy, with a state of its own."""
     if kind == 'npz':
         return run_policy.Policy(path)
     return Stateful(PROGRAMS[kind].Session(path), described)
 
 
 class Stateful:
-    """Keeps the memory of a program that has none of its own.
+    """Keeps the recurrent state of a program.
 
     Args:
         program: Maps named arrays to named arrays.
-        described: What goes in and comes out of it.
+        described: Inputs and outputs of the program.
     """
 
     def __init__(self, program: Any, described: dict[str, Any]):
@@ -86,7 +86,7 @@ class Stateful:
         self.reset()
 
     def reset(self) -> None:
-        """Tell that an episode begins."""
+        """Start an episode."""
         self._state: dict[str, np.ndarray] = {}
 
     def __call__(self, observ: Nest, mask: Nest = None) -> np.ndarray:

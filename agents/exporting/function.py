@@ -1,4 +1,4 @@
-"""A policy as a function of named arrays, for programs to be made of it."""
+"""Policy as a function of named arrays, for conversion to other formats."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,21 +17,20 @@ from agents.tools.nested import Nest
 
 
 class Function:
-    """Maps what an environment observes to the most probable action.
+    """Maps observations of the environment to the most probable action.
 
-    With operations that converters know.
+    Uses operations that converters support.
 
     Attributes:
-        described: See `description.describe`; its `batch` is None where a
-            batch has any size.
-        program: The function of named arrays, for a signature.
-        module: What has the variables of the program, and nothing else.
+        described: See `description.describe`; its `batch` is None for batches of any size.
+        program: Function of named arrays, for a signature.
+        module: Module with the variables of the program only.
 
     Args:
-        policy: The policy.
+        policy: Policy.
         observ_space: Space of its observations.
-        described: What goes in and comes out.
-        has_doubles: Whether there are numbers of 64 bits where it is to run.
+        described: Inputs and outputs.
+        has_doubles: Whether the target supports 64-bit floats.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Function:
         self.module.kept = list(self.program.variables)
 
     def _trace(self, described: dict[str, Any]) -> tuple[Any, int | None]:
-        """Make the program, if possible for batches of any size."""
+        """Trace the program, for batches of any size if possible."""
 
         @tf.function(autograph=False)
         def act(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -95,7 +94,7 @@ class Function:
         }
 
     def _prepare(self, leaves: Iterator[tf.Tensor]) -> Nest:
-        """What networks see of what an environment observes."""
+        """Convert observations of the environment to inputs of the networks."""
         starts = map(spaces.start, spaces.leaves(self._visible))
         normalizers = iter(self._policy.normalizer.of_leaves)
 
@@ -111,7 +110,7 @@ class Function:
         return nested.map(prepare, spaces.specs(self._visible))
 
     def _finish(self, action: tf.Tensor) -> tf.Tensor:
-        """Actions that an environment is stepped with."""
+        """Convert actions to those of the environment."""
         space = self._policy.action_space
         if not isinstance(space, gym.spaces.Discrete):
             action = tf.reshape(action, [-1, *spaces.shape(space)])
@@ -124,9 +123,9 @@ class Function:
 
 @contextlib.contextmanager
 def _without_pieces() -> Iterator[None]:
-    """Let functions within functions be no programs of their own.
+    """Inline compiled functions within this context.
 
-    XLA compiles them, which is not everywhere.
+    XLA is not available everywhere.
     """
     before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
@@ -139,7 +138,7 @@ def _without_pieces() -> Iterator[None]:
 def _normalize(
     normalizer: normalize.StreamingNormalize, value: tf.Tensor, has_doubles: bool
 ) -> tf.Tensor:
-    """What a normalizer does, by constants."""
+    """Normalize with constants instead of variables."""
     with tf.init_scope():  # Out of the program that is being made.
         mean, std = normalizer.mean.numpy(), normalizer.std.numpy()
     if has_doubles:
@@ -156,7 +155,7 @@ def _normalize(
 
 
 def _clip(action: tf.Tensor, space: gym.spaces.Box) -> tf.Tensor:
-    """Keep to bounds of 64 bits, between which and 32 bits there is a gap."""
+    """Clip to bounds of 64 bits, which may be narrower than those of 32 bits."""
     low, high = spaces.bounds32(space)
     one = np.float32(1)
     low = np.where(low < space.low, np.nextafter(low, one * np.inf), low)

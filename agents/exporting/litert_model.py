@@ -1,4 +1,4 @@
-"""Policies for LiteRT, which was called TensorFlow Lite."""
+"""Policies for LiteRT, formerly TensorFlow Lite."""
 
 import pathlib
 import re
@@ -28,7 +28,7 @@ def write(function: Function, path: pathlib.Path) -> None:
 
 
 class Session:
-    """Applies what was written to named arrays."""
+    """Applies a written policy to named arrays."""
 
     def __init__(self, path: pathlib.Path):
         with quietly():
@@ -41,7 +41,7 @@ class Session:
 
 
 def _interpreter() -> Any:
-    """That of LiteRT's own package, or the one that TensorFlow brings."""
+    """Return the interpreter of LiteRT's package, or that of TensorFlow."""
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:

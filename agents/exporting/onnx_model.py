@@ -1,4 +1,4 @@
-"""Policies as an ONNX model."""
+"""Policies as ONNX models."""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ DESCRIPTION = 'policy'
 
 
 def require_packages() -> None:
-    """Refuse to go on without what this needs."""
+    """Refuse to continue without the packages for ONNX."""
     try:
         with quietly():
             import onnxruntime  # noqa: F401
@@ -53,17 +53,17 @@ def write(function: Function, path: pathlib.Path) -> None:
 
 
 def _erfc(graph: Any, node: Any, name: str, _: Any) -> None:
-    """1 − erf(x), which the activation gelu has."""
+    """Convert 1 − erf(x), which the activation gelu has."""
     _subtract(graph, node, name, 'Erf', one_first=True)
 
 
 def _expm1(graph: Any, node: Any, name: str, _: Any) -> None:
-    """exp(x) − 1, which the activation celu has."""
+    """Convert exp(x) − 1, which the activation celu has."""
     _subtract(graph, node, name, 'Exp', one_first=False)
 
 
 def _subtract(graph: Any, node: Any, name: str, operation: str, one_first: bool) -> None:
-    """Make a node another operation, of which 1 is subtracted or from 1."""
+    """Replace a node by another operation and a subtraction of 1, or from 1."""
     node.type = operation
     one = graph.make_const(f'{name}_one', np.array(1, np.float32)).output[0]
     inputs = [one, node.output[0]] if one_first else [node.output[0], one]
@@ -71,7 +71,7 @@ def _subtract(graph: Any, node: Any, name: str, operation: str, one_first: bool)
 
 
 class _Traced:
-    """A program in the place of the function that it was made of."""
+    """Traced program in place of the function."""
 
     def __init__(self, program: Any):
         self._program = program
@@ -81,7 +81,7 @@ class _Traced:
 
 
 class Session:
-    """Applies what was written to named arrays."""
+    """Applies a written policy to named arrays."""
 
     def __init__(self, path: pathlib.Path):
         with quietly():

@@ -1,4 +1,4 @@
-"""Keeps from the terminal what converters print."""
+"""Silence for converters that print."""
 
 import contextlib
 import os
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Drop all that is printed, by C++ as well.
+    """Drop all output within this context, also that of C++.
 
-    What goes wrong is raised.
+    Errors are raised.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,16 +1,15 @@
-"""Runs a policy exported as .npz; needs NumPy and nothing else: copy it freely.
+"""Runner of policies exported as .npz; needs only NumPy: copy it freely.
 
     policy = Policy('policy.npz')
     policy.reset()                              # An episode begins.
-    action = policy(observ)                     # Or, where actions are masked:
+    action = policy(observ)                     # Or, with action masks:
     action = policy(observ, mask=info['action_mask'])
 
-Without anything that is kept, for one observation or a batch of them; the state
-is None where episodes begin:
+Without state, for one observation or a batch of them; the state is None where episodes begin:
 
     action, state = policy.step(observ, state)
 
-A file may come from a stranger: one that is damaged is a ValueError.
+A file may come from a stranger: a damaged one is a ValueError.
 """
 
 import json

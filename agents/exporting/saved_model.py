@@ -1,4 +1,4 @@
-"""Policies as a SavedModel, TensorFlow's directory of a program."""
+"""Policies as SavedModels, the program directories of TensorFlow."""
 
 import contextlib
 import json
@@ -32,9 +32,9 @@ WRITTEN = re.compile(
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A new directory, which gets its name when it is complete.
+    """Yield a new directory, which gets its final name when complete.
 
-    An earlier export is replaced, and nothing else is.
+    Replaces an earlier export, and nothing else.
     """
     _require_replaceable(path)
     token = secrets.token_hex(8)
@@ -69,7 +69,7 @@ def write(function: Function, path: pathlib.Path) -> None:
 
 
 class Session:
-    """Applies what was written to named arrays."""
+    """Applies a written policy to named arrays."""
 
     def __init__(self, path: pathlib.Path):
         with quietly():
@@ -84,7 +84,7 @@ class Session:
 
 
 def _require_replaceable(path: pathlib.Path) -> None:
-    """Refuse to replace a directory that holds anything but an export."""
+    """Refuse to replace a directory that is no export."""
     if not os.path.lexists(path):
         return
     names = {'.'}

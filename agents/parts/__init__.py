@@ -1,1 +1,1 @@
-"""What algorithms share: distributions, returns, normalizers, updates."""
+"""Parts that algorithms share: distributions, returns, normalizers, optimizers."""

@@ -1,4 +1,4 @@
-"""Learning a policy from what it is shown."""
+"""Supervised learning of a policy from demonstrations."""
 
 from typing import Any
 
@@ -12,18 +12,17 @@ from agents.tools.nested import Nest
 
 
 class Cloner(tf.Module):
-    """Makes actions more probable that were demonstrated.
+    """Maximizes the log-likelihood of demonstrated actions.
 
-    Each step goes down −E[ln π(a|s)] of some steps that are drawn at random.
+    Each step descends −E[ln π(a|s)] of a minibatch that is drawn at random.
 
-    Pomerleau 1991, Efficient training of artificial neural networks for
-    autonomous navigation.
+    Pomerleau 1991, Efficient training of artificial neural networks for autonomous navigation.
 
     Args:
-        policy: The policy.
-        expert: What it is shown.
-        optimizer: Changes its weights, see `agents.parts.adam`.
-        batch_size: How many steps are drawn.
+        policy: Policy to train.
+        expert: Demonstrations.
+        optimizer: Changes the weights of the policy.
+        batch_size: Steps of a minibatch.
     """
 
     def __init__(self, policy: Policy, expert: Expert, optimizer: Any, batch_size: int):
@@ -39,11 +38,11 @@ class Cloner(tf.Module):
         self._batch_size = batch_size
 
     def update(self, key: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
-        """Take some steps.
+        """Take `count` gradient steps.
 
         Args:
-            key: Random key, of which `count` follow each other.
-            count: How many steps.
+            key: First of `count` consecutive random keys.
+            count: Number of gradient steps.
 
         Returns:
             Means over the steps: `loss`, `gradient_norm`.

@@ -1,4 +1,4 @@
-"""Linear equations whose matrix is only known by its products."""
+"""Conjugate gradients: linear equations given by matrix-vector products."""
 
 from collections.abc import Callable
 
@@ -14,20 +14,18 @@ def solve(
     steps: int,
     tolerance: float = TOLERANCE,
 ) -> tf.Tensor:
-    """Find x with A x = b by conjugate gradients, begun at zero.
+    """Solve A x = b by conjugate gradients, starting at zero.
 
-    In exact arithmetic it is found after as many steps as A has different
-    eigenvalues; before that, x is the best one within the directions that were
-    looked at.
+    In exact arithmetic the solution takes as many steps as A has distinct eigenvalues; before that,
+    x is the best one in the Krylov subspace so far.
 
-    Hestenes and Stiefel 1952, Methods of conjugate gradients for solving linear
-    systems.
+    Hestenes and Stiefel 1952, Methods of conjugate gradients for solving linear systems.
 
     Args:
-        product: Multiplies a vector by the matrix A, symmetric and positive.
-        vector: The right-hand side b.
-        steps: How many steps to take at most, of a product each.
-        tolerance: The squared norm of b − A x at which to stop.
+        product: Multiplies a vector by the matrix A, which is symmetric and positive definite.
+        vector: Right-hand side b.
+        steps: Maximum number of steps, of one product each.
+        tolerance: Squared norm of the residual b − A x at which to stop.
     """
 
     def step(

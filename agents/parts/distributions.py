@@ -1,12 +1,11 @@
-"""Distributions over actions, as nests of their parameters.
+"""Action distributions, as nests of their parameters.
 
-Each has `mode`, `sample`, `log_prob`, `entropy` and `kl`. The dimensions of
-one action are summed over, those before are a batch.
+Each has `mode`, `sample`, `log_prob`, `entropy` and `kl`. The dimensions of an action are summed
+over; those before are the batch.
 
-Infinite logits make actions impossible, as a network may that masks them: they
-are never chosen, and add nothing to entropies, divergences and gradients. What
-observations mask has a finite logit instead, with the same effect, so that the
-probability of every action has a finite logarithm.
+Infinite logits make actions impossible, as a network that masks them may do: such actions are
+never chosen and add nothing to entropies, divergences and gradients. Action masks of observations
+use a finite logit with the same effect, so that every log-probability is finite.
 """
 
 import math
@@ -24,7 +23,7 @@ IMPOSSIBLE = -1e9
 
 
 class Gaussian(NamedTuple):
-    """Independent normal distributions, `[..., dimension]`."""
+    """Diagonal Gaussian, `[..., dimension]`."""
 
     mean: tf.Tensor
     log_std: tf.Tensor
@@ -57,7 +56,7 @@ class Gaussian(NamedTuple):
 
 
 class Categorical(NamedTuple):
-    """One of several choices, `[..., choice]`, impossible where −∞."""
+    """Categorical distribution, `[..., choice]`; a logit of −∞ is impossible."""
 
     logits: tf.Tensor
 
@@ -66,15 +65,15 @@ class Categorical(NamedTuple):
         return self._choose(self.logits)
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
-        """The largest of the logits with Gumbel noise."""
+        """Sample by the Gumbel-max trick."""
         uniform = random.uniform(key, self.logits.shape)
         noise = -tf.math.log(-tf.math.log(uniform + 1e-20) + 1e-20)
         return self._choose(self.logits + noise)
 
     def _choose(self, scores: tf.Tensor) -> tf.Tensor:
-        """The index of the highest score, -1 where the logits are no numbers.
+        """Return the index of the highest score, -1 where a logit is NaN.
 
-        No space has this value, so that it is never taken for a choice.
+        -1 is in no action space, so that it is never taken for a choice.
         """
         possible = tf.reduce_any(self.logits > -math.inf, -1)
         numbers = ~tf.reduce_any(tf.math.is_nan(self.logits), -1)
@@ -99,7 +98,7 @@ class Categorical(NamedTuple):
 
 
 class Bernoulli(NamedTuple):
-    """Independent choices of 0 or 1, `[..., dimension]`, certain where ±∞."""
+    """Independent Bernoulli variables, `[..., dimension]`; logits of ±∞ are certain."""
 
     logits: tf.Tensor
 
@@ -112,7 +111,7 @@ class Bernoulli(NamedTuple):
         return self._choose(uniform < tf.sigmoid(self.logits))
 
     def _choose(self, yes: tf.Tensor) -> tf.Tensor:
-        """1 for yes, 0 for no, and -1 where the logit is no number."""
+        """Return 1 where true, 0 where false and -1 where the logit is NaN."""
         unknown = tf.math.is_nan(self.logits)
         return tf.where(unknown, -1, tf.cast(yes, tf.int32))
 
@@ -130,14 +129,14 @@ class Bernoulli(NamedTuple):
 
     @staticmethod
     def _mean_of(logits: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
-        """The cross entropy −p₁ ln p₂ − (1 − p₁) ln (1 − p₂)."""
+        """Cross entropy −p₁ ln p₂ − (1 − p₁) ln (1 − p₂)."""
         yes = _weigh(tf.math.log_sigmoid(others), tf.sigmoid(logits))
         no = _weigh(tf.math.log_sigmoid(-others), tf.sigmoid(-logits))
         return -yes - no
 
 
 class Product(NamedTuple):
-    """Independent categoricals, one for each dimension of the value."""
+    """Independent categoricals, one for each dimension of the action."""
 
     parts: tuple[Categorical, ...]
 
@@ -163,9 +162,9 @@ class Product(NamedTuple):
 
 
 def _weigh(value: tf.Tensor, prob: tf.Tensor) -> tf.Tensor:
-    """What counts of a value by its probability, nothing if it is zero.
+    """Multiply values by their probabilities; zero where the probability is zero.
 
-    Not even if the value is infinite, as logarithms of zero are.
+    Also where the value is infinite, as the logarithm of zero is.
     """
     return prob * tf.where(prob > 0, value, 0.0)
 
@@ -174,7 +173,7 @@ Distribution = Gaussian | Categorical | Bernoulli | Product
 
 
 def output_size(space: gym.Space) -> int:
-    """How many numbers a network has to put out for a space of actions."""
+    """Return the number of network outputs that an action space needs."""
     match space:
         case gym.spaces.Box():
             return 2 * math.prod(space.shape)
@@ -188,13 +187,13 @@ def output_size(space: gym.Space) -> int:
 
 
 def from_output(space: gym.Space, output: tf.Tensor, mask: tf.Tensor | None = None) -> Distribution:
-    """The distribution that the output of a network describes.
+    """Return the distribution that outputs of a network parametrize.
 
     Args:
         space: Space of the actions.
-        output: Tensor `[..., output_size(space)]`: for a box the means and
-            then the logarithms of the standard deviations, else logits.
-        mask: For logits, which of them are of what is possible.
+        output: Tensor `[..., output_size(space)]`: for a box the means and then the logarithms of
+            the standard deviations, else logits.
+        mask: Mask of the possible choices, for logits.
     """
     output = tf.ensure_shape(output, [*output.shape[:-1], output_size(space)])
     if mask is not None:
@@ -211,7 +210,7 @@ def from_output(space: gym.Space, output: tf.Tensor, mask: tf.Tensor | None = No
 
 
 def flatten(space: gym.Space, action: Nest) -> tf.Tensor:
-    """Bring actions of any shape into the one that distributions are over."""
+    """Convert actions from the shape of the space to that of the distribution."""
     if isinstance(space, gym.spaces.Discrete):
         return action
     shape = spaces.shape(space)
@@ -220,7 +219,7 @@ def flatten(space: gym.Space, action: Nest) -> tf.Tensor:
 
 
 def unflatten(space: gym.Space, action: tf.Tensor) -> tf.Tensor:
-    """Bring values of a distribution into the shape of the space."""
+    """Convert actions from the shape of the distribution to that of the space."""
     if isinstance(space, gym.spaces.Discrete):
         return action
     return tf.reshape(action, [*action.shape[:-1], *spaces.shape(space)])

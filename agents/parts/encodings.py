@@ -1,7 +1,7 @@
-"""What networks make of each leaf of an observation; needs no TensorFlow.
+"""Choice of an encoder for each leaf of an observation; needs no TensorFlow.
 
-An image of bytes goes through convolutions, anything else becomes a vector:
-numbers as they are, choices one-hot. The vectors of all leaves are joined.
+Images of bytes go through convolutions. Any other leaf becomes a vector: numbers as they are,
+choices one-hot. The vectors of all leaves are concatenated.
 """
 
 import math
@@ -15,7 +15,7 @@ from agents.tools import errors, nested, spaces
 
 
 class Filters(NamedTuple):
-    """A convolution: how many filters, of how many pixels, how far apart."""
+    """Convolution: number of filters, their size and stride in pixels."""
 
     number: int
     size: int
@@ -23,7 +23,7 @@ class Filters(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """Convolutions behind each other, and the dense layer behind them."""
+    """Stack of convolutions and the size of the dense layer behind them."""
 
     filters: tuple[Filters, ...]
     units: int | None
@@ -48,11 +48,11 @@ MOST_LINES = 6
 
 
 class Vector(NamedTuple):
-    """A leaf that becomes a vector.
+    """Leaf that becomes a vector.
 
     Attributes:
-        width: How many numbers it has.
-        note: What somebody might have expected to happen to it.
+        width: Size of the vector.
+        note: Remark on an encoding that a user might not expect.
     """
 
     width: int
@@ -60,16 +60,16 @@ class Vector(NamedTuple):
 
 
 class Image(NamedTuple):
-    """A leaf that goes through convolutions.
+    """Leaf that goes through convolutions.
 
     Attributes:
         size: Height and width.
-        channels: How many numbers each pixel has.
-        largest: The largest of them, by the bounds of the space.
+        channels: Numbers of each pixel.
+        largest: Largest value, by the bounds of the space.
         order: Axes of the leaf as `[height, width, channel, ...]`.
-        filters: The convolutions.
+        filters: Convolutions.
         units: Size of the dense layer behind them, or None.
-        sizes: Height and width of what each convolution leaves.
+        sizes: Height and width after each convolution.
     """
 
     size: tuple[int, int]
@@ -82,7 +82,7 @@ class Image(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        """Whether convolutions take most of the time."""
+        """True if convolutions take most of the time."""
         return max(self.size) >= LARGE
 
     @property
@@ -97,7 +97,7 @@ class Image(NamedTuple):
 
 
 def choose(space: gym.Space, config: Mapping[str, Any]) -> Vector | Image:
-    """Decide what becomes of a leaf of the observations.
+    """Choose the encoding of a leaf of the observations.
 
     Args:
         space: Space of the leaf.
@@ -126,26 +126,26 @@ def choose(space: gym.Space, config: Mapping[str, Any]) -> Vector | Image:
 
 
 def has_images(space: gym.Space, config: Mapping[str, Any]) -> bool:
-    """Whether a part of the observations goes through convolutions."""
+    """Return whether a leaf of the observations goes through convolutions."""
     found = [choose(leaf, config) for leaf in spaces.leaves(space)]
     return any(isinstance(each, Image) for each in found)
 
 
 def has_large_images(space: gym.Space, config: Mapping[str, Any]) -> bool:
-    """Whether so much goes through convolutions that all cores are of use."""
+    """Return whether images are large enough for convolutions on all cores."""
     found = [choose(leaf, config) for leaf in spaces.leaves(space)]
     return any(isinstance(each, Image) and each.is_large for each in found)
 
 
 def shares_encoder(space: gym.Space, config: Mapping[str, Any]) -> bool:
-    """Whether the policy and the value see observations by one encoder."""
+    """Return whether the policy and the value network share an encoder."""
     # An algorithm that learns them apart has no such setting.
     shared = config.get('shared_encoder', False)
     return has_images(space, config) if shared is None else shared
 
 
 def describe(space: gym.Space, config: Mapping[str, Any]) -> list[str]:
-    """Say in a line for each leaf what becomes of it."""
+    """Describe the encoding of each leaf, in a line each."""
     names = nested.names(spaces.specs(space))
     pairs = zip(names, spaces.leaves(space), strict=True)
     lines = [
@@ -195,11 +195,11 @@ def _count(width: int) -> str:
 
 
 def _pixel_order(space: gym.Space) -> tuple[int, ...] | None:
-    """Axes of an image with its height and width first; None if it is none.
+    """Return the axes of an image with height and width first, or None if it is no image.
 
-    Two axes of three are equal in most images; the third one counts channels,
-    or frames that are stacked. Where all differ, it is the shorter one of the
-    first and the last. Of four axes, the first counts frames.
+    Two axes of three are equal in most images; the third one holds channels or stacked frames. If
+    all differ, it is the shorter one of the first and the last. Of four axes, the first holds
+    frames.
     """
     if not isinstance(space, gym.spaces.Box) or space.dtype != 'uint8':
         return None
@@ -239,10 +239,7 @@ def _choose_filters(
 
 
 def _small_filters(size: tuple[int, int]) -> tuple[Filters, ...]:
-    """Choose the stride of the small convolutions by the size of the image.
-
-    It is the smallest one that leaves a moderate number of features.
-    """
+    """Choose the smallest stride that leaves a moderate number of features."""
     filters = PRESETS['small'].filters
     for stride in range(1, max(size)):
         strided = tuple(each._replace(stride=stride) for each in filters)
@@ -256,7 +253,7 @@ def _small_filters(size: tuple[int, int]) -> tuple[Filters, ...]:
 
 
 def _sizes_after(size: tuple[int, int], filters: Sequence[Filters]) -> list[tuple[int, int]]:
-    """Height and width after each convolution, empty if one does not fit."""
+    """Return height and width after each convolution, empty if one does not fit."""
     sizes = []
     for each in filters:
         if min(size) < each.size:
@@ -268,7 +265,7 @@ def _sizes_after(size: tuple[int, int], filters: Sequence[Filters]) -> list[tupl
 
 
 def _note(space: gym.Space) -> str:
-    """Tell what looks like an image and is not treated as one."""
+    """Return a remark on a leaf that looks like an image and is not treated as one."""
     shape = spaces.shape(space)
     if len(shape) < 3 or not isinstance(space, gym.spaces.Box):
         return ''

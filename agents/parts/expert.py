@@ -1,4 +1,4 @@
-"""Demonstrations as tensors to learn from."""
+"""Demonstrations as tensors."""
 
 from typing import NamedTuple
 
@@ -15,12 +15,11 @@ from agents.tools.runs import demonstrations
 
 
 class Steps(NamedTuple):
-    """Steps of whatever agent, leaves `[row, ...]`.
+    """Pairs of observation and action, leaves `[row, ...]`.
 
     Attributes:
-        observ: What was acted on, as environments return it.
-        action: What the environment was stepped with, as distributions are
-            over it: a box from -1 to 1, where it has bounds.
+        observ: Observations as environments return them.
+        action: Actions as distributions are over them; bounded boxes are scaled to [-1, 1].
     """
 
     observ: Nest
@@ -28,14 +27,14 @@ class Steps(NamedTuple):
 
 
 class Expert(tf.Module):
-    """Steps that were demonstrated.
+    """Demonstrated steps.
 
     Attributes:
-        deaths: How many of the episodes came to a state of no further reward.
-        steps: How many steps the episodes had.
+        deaths: Number of episodes that terminated.
+        steps: Number of steps of all episodes.
 
     Args:
-        config: Settings, of which `demonstrations` names the file.
+        config: Settings; `demonstrations` names the file.
         observ_space: Space of the observations.
         action_space: Space of the actions.
     """
@@ -58,25 +57,22 @@ class Expert(tf.Module):
         )
 
     def read(self) -> Steps:
-        """All steps."""
+        """Return all steps."""
         return Steps(*state.read(self._shown))
 
     def draw(self, key: tf.Tensor, count: int) -> Steps:
-        """Some steps at random, each as likely as the others."""
+        """Draw `count` steps uniformly, with replacement."""
         uniform = random.uniform(key, (count,))
         rows = tf.cast(uniform * self._count, tf.int32)
         return nested.map(lambda x: tf.gather(x, rows), self.read())
 
 
 def flat_action(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
-    """Actions that environments are given, as distributions are over them."""
+    """Convert actions of the environment to the form that distributions are over."""
     return distributions.flatten(space, bounds.from_bounds(action, space))
 
 
 def given_action(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
-    """What environments were given of the actions that a policy chose.
-
-    Of actions beyond the bounds they see nothing.
-    """
+    """Clip sampled actions to their bounds, as environments receive them."""
     chosen = distributions.unflatten(space, action)
     return flat_action(bounds.to_bounds(chosen, space), space)

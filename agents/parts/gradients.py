@@ -1,16 +1,16 @@
-"""Gradients of means over rows, and those that are of no use."""
+"""Gradients of means over rows, and a guard against those that are not finite."""
 
 from collections.abc import Callable
 from typing import Any
 
-from agents.parts.flat import Weights
 from agents.tools import errors, nested
 from agents.tools.graph import loops
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.graph.flat import Weights
 from agents.tools.nested import Nest
 
-# How many gradients in a row may be useless.
+# Consecutive gradients that may be not finite before a training ends.
 MAX_SKIPPED = 20
 
 
@@ -24,16 +24,15 @@ def of_rows(
     """The gradient of a loss that is a mean over rows.
 
     Args:
-        loss: Returns the mean `loss` of some rows, and other means: numbers
-            for the log, or statistics of any shape for who applies the
-            gradient.
-        weights: What to differentiate by.
+        loss: Function of rows that returns their mean `loss` and other means: metrics for the log
+            or statistics of any shape for the optimizer.
+        weights: Weights to differentiate by.
         rows: Nest of tensors `[row, ...]`.
-        part_rows: Rows of a part at most, see `mean_of_parts`.
-        ranks: Those whose rows are meant.
+        part_rows: Maximum rows of a part, see `mean_of_parts`.
+        ranks: Ranks to average over.
 
     Returns:
-        The gradient as one vector, and what the loss returns.
+        Gradient as one vector, and the means that the loss returned.
     """
 
     def part(some: Nest) -> tuple[tf.Tensor, dict[str, Any]]:
@@ -52,28 +51,27 @@ def fisher_product(
     part_rows: int | None = None,
     ranks: Communicator = ALONE,
 ) -> tf.Tensor:
-    """The Fisher matrix of distributions, times a vector; never the matrix.
+    """Fisher-vector product, without the Fisher matrix itself.
 
-    With the Jacobian J of their parameters p by the weights, it is the mean
-    over rows of Jᵀ M J, where M is the Hessian of KL(p ‖ p') by p', at p. This
-    is also the Hessian of the mean divergence by the weights. To differentiate
-    that twice gives the same, but takes one and a half times as long, as it
-    goes through the network once more in each direction.
+    With the Jacobian J of the parameters p of the distributions by the weights, the Fisher matrix
+    is the mean over rows of Jᵀ M J, where M is the Hessian of KL(p ‖ p') by p', at p' = p. It is
+    also the Hessian of the mean KL divergence by the weights; differentiating that twice takes one
+    and a half times as long.
 
     Args:
-        describe: Returns the distributions of some rows.
-        weights: What they depend on.
-        vector: What to multiply by, as long as the weights.
+        describe: Function of rows that returns their action distributions.
+        weights: Weights of the policy.
+        vector: Vector to multiply by, as long as the weights.
         rows: Nest of tensors `[row, ...]`.
-        part_rows: Rows of a part at most, see `mean_of_parts`.
-        ranks: Those whose rows are meant.
+        part_rows: Maximum rows of a part, see `mean_of_parts`.
+        ranks: Ranks to average over.
     """
 
     def part(some: Nest) -> tf.Tensor:
         with tf.GradientTape(persistent=True) as tape:
             distribution = describe(some)
         parameters = nested.flatten(distribution)
-        # J v is how uᵀ J v grows with u, at whatever u.
+        # J v is the gradient of uᵀ J v by u, at any u.
         nowhere = [tf.zeros_like(x) for x in parameters]
         with tf.GradientTape() as along:
             along.watch(nowhere)
@@ -86,7 +84,7 @@ def fisher_product(
 
 
 def _curvature_product(distribution: Any, moved: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The Hessian M of the mean divergence, times changes of parameters."""
+    """Multiply the Hessian M of the mean KL divergence by changes of parameters."""
     here = nested.map(tf.stop_gradient, distribution)
     there = nested.map(tf.identity, here)
     parameters = nested.flatten(there)
@@ -107,17 +105,16 @@ def mean_of_parts(
     part_rows: int | None = None,
     ranks: Communicator = ALONE,
 ) -> Nest:
-    """The mean of what a function returns for parts of rows, one by one.
+    """Compute means over rows in parts that fit the cache, one after another.
 
-    What is a mean over rows may be computed for parts of them; see
-    `sequences.rows_per_part` for the reason. The function may use gradients
-    and gradients of gradients, as none flows through the loop.
+    See `sequences.rows_per_part` for their size. The function may use gradients and second
+    gradients, as none flows through the loop.
 
     Args:
-        function: Returns a nest of means over the rows that it is given.
+        function: Function of rows that returns a nest of means over them.
         rows: Nest of tensors `[row, ...]`.
-        part_rows: Rows of a part at most, by default all.
-        ranks: Those whose rows are meant.
+        part_rows: Maximum rows of a part, by default all.
+        ranks: Ranks to average over.
     """
     count = nested.flatten(rows)[0].shape[0]
     size = _divisor(count, part_rows or count)
@@ -133,34 +130,32 @@ def mean_of_parts(
 
 
 class NonFiniteGuard(tf.Module):
-    """Counts gradients that are not finite, of which none is applied.
+    """Counts consecutive gradients that are not finite; none of them is applied.
 
-    A mean over ranks that is not finite is so on all of them, so that they
-    count alike.
+    A mean over ranks that is not finite is so on all of them, so that all ranks count alike.
 
     Args:
-        weights: What the gradients are by.
+        weights: Weights that the gradients belong to.
     """
 
     def __init__(self, weights: Weights):
         super().__init__()
         self._weights = weights
-        # How many there were in a row, and the position of the first number
-        # that was not finite.
+        # Their number, and the position of the first element that was not finite.
         self._skipped = tf.Variable(0, trainable=False)
         self._culprit = tf.Variable(0, trainable=False)
 
     @property
     def skipped(self) -> tf.Tensor:
-        """The number of useless gradients in a row."""
+        """Number of consecutive gradients that were not finite."""
         return self._skipped.read_value()
 
     def count(self, gradient: tf.Tensor, norm: tf.Tensor) -> tf.Tensor:
-        """Take in a gradient and its norm; returns whether it is of use."""
+        """Count a gradient by its norm; returns whether it is finite."""
         finite = tf.math.is_finite(norm)
 
         def find_first() -> tf.Tensor:
-            # Squared as in the norm, which may overflow where they do not.
+            # Squared as in the norm, as squares may overflow.
             finite = tf.math.is_finite(gradient**2)
             return tf.argmin(finite, output_type=tf.int32)
 
@@ -169,27 +164,26 @@ class NonFiniteGuard(tf.Module):
         return finite
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name."""
+        """Return the contents of a checkpoint by name."""
         return {'skipped': self._skipped, 'skipped_weight': self._culprit}
 
     def assign(self, skipped: tf.Tensor) -> None:
-        """Set the number of useless gradients in a row."""
+        """Set the number of consecutive gradients that were not finite."""
         self._skipped.assign(tf.cast(skipped, tf.int32))
 
     def culprit(self) -> str:
-        """The weight whose gradient was not finite when one was useless."""
+        """Return the name of the weight whose gradient was not finite."""
         return self._weights.name_at(int(self._culprit))
 
     def failure(self) -> Exception | None:
-        """Why to give up, if there were too many in a row."""
+        """Return an error if too many gradients in a row were not finite."""
         skipped = int(self._skipped)
         if skipped < MAX_SKIPPED:
             return None
         return errors.UserError(
-            f'{skipped} gradients in a row were not finite, the last at the '
-            f'weight {self.culprit()!r}. They have not been applied, but there '
-            'is no way on. Lower the learning rate, or look at the scale of '
-            'the rewards and of what the network computes.'
+            f'{skipped} gradients in a row were not finite, the last at the weight '
+            f'{self.culprit()!r}. None of them was applied. Lower the learning rate, or check '
+            'the scale of the rewards and the outputs of the network.'
         )
 
 
@@ -199,5 +193,5 @@ def _slice(x: tf.Tensor, begin: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def _divisor(count: int, most: int) -> int:
-    """The largest divisor of a number that is not above another."""
+    """Return the largest divisor of a number that is at most another."""
     return max(n for n in range(1, min(count, most) + 1) if count % n == 0)

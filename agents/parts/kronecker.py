@@ -1,14 +1,13 @@
-"""The curvature of a network, layer by layer, in Kronecker factors.
+"""Kronecker factors of the curvature of a network, layer by layer.
 
-The Fisher matrix of all weights is too large to be written down. That of one
-layer, which maps rows a to s = [a, 1] W, is nearly A ⊗ G with A = E[aᵀa] and
-G = E[gᵀg], where g is the gradient by s of the logarithm of how probable that
-is which the network might have put out. Its inverse, times a gradient ∇ by W,
-is then A⁻¹ ∇ G⁻¹.
+The Fisher matrix of all weights is too large to store. For one layer, which maps rows a to
+s = [a, 1] W, it is approximately A ⊗ G with A = E[aᵀa] and G = E[gᵀg], where g is the gradient by
+s of the log-probability of a sampled output of the network. Its inverse, times the gradient ∇ of
+W, is A⁻¹ ∇ G⁻¹.
 
-Martens and Grosse 2015, Optimizing neural networks with Kronecker-factored
-approximate curvature; for convolutions Grosse and Martens 2016, A
-Kronecker-factored approximate Fisher matrix for convolution layers.
+Martens and Grosse 2015, Optimizing neural networks with Kronecker-factored approximate curvature;
+for convolutions Grosse and Martens 2016, A Kronecker-factored approximate Fisher matrix for
+convolution layers.
 """
 
 import contextlib
@@ -27,14 +26,14 @@ TINY = 1e-12
 
 
 class Block:
-    """Weights that are treated together, those of a layer.
+    """Weights of one layer with a pair of factors.
 
     Attributes:
-        variables: The weights: a kernel, or a bias, or both.
-        inputs: How many numbers they multiply, with the one for the bias.
-        outputs: How many numbers come of that.
-        taken: What they multiplied while the layer was tapped, `[row, place,
-            input]`, and what came of it; empty before.
+        variables: Kernel, bias or both.
+        inputs: Number of inputs, with the one for the bias.
+        outputs: Number of outputs.
+        taken: Inputs `[row, place, input]` and outputs of the layer, recorded while it is tapped;
+            empty before.
     """
 
     def __init__(self, layer: keras.layers.Layer, kernel: Any, bias: Any):
@@ -50,15 +49,14 @@ class Block:
 
     @contextlib.contextmanager
     def tapped(self) -> Iterator[None]:
-        """Take what the layer computes meanwhile."""
+        """Record inputs and outputs of the layer within this context."""
         raise NotImplementedError
 
     def measure(self, gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The factors A and G, as means over the rows that were taken.
+        """Return the factors A and G as means over the recorded rows.
 
         Args:
-            gradient: That of the mean over rows of how probable the outputs
-                are, by what came of the layer.
+            gradient: Gradient of the mean log-probability by the outputs of the layer.
         """
         inputs, _ = self.taken
         rows, places = inputs.shape[:2]
@@ -70,22 +68,22 @@ class Block:
         )
 
     def join(self, gradients: list[tf.Tensor]) -> tf.Tensor:
-        """One matrix `[input, output]` of the gradients by the weights."""
+        """Return the gradients of the weights as one matrix `[input, output]`."""
         return tf.concat([tf.reshape(part, [-1, self.outputs]) for part in gradients], 0)
 
     def split(self, matrix: tf.Tensor) -> list[tf.Tensor]:
-        """The inverse of `join`."""
+        """Split a matrix into gradients of the weights; the inverse of `join`."""
         parts = zip(tf.split(matrix, self._heights), self.variables, strict=True)
         return [tf.reshape(part, weight.shape) for part, weight in parts]
 
     def begin(self) -> None:
-        """Forget what was taken before."""
+        """Forget recorded inputs and outputs."""
         self.taken, self._count = (), 0
 
     def require_once(self) -> None:
         """Refuse a layer that was not applied exactly once while tapped.
 
-        Not told within the layer, as Keras would put words around it.
+        Not raised within the layer, as Keras would wrap the error.
         """
         if self._count != 1:
             raise errors.ConfigError(
@@ -105,10 +103,9 @@ class Block:
 
 
 class DenseBlock(Block):
-    """A dense layer, ours or that of Keras, also one that is applied to places.
+    """Dense layer, ours or that of Keras, also applied to several places.
 
-    What it computes before its activation is seen by taking the place of the
-    activation.
+    Records the output before the activation by replacing the activation.
     """
 
     def __init__(self, layer: keras.layers.Layer):
@@ -136,12 +133,12 @@ class DenseBlock(Block):
             del layer.call
 
     def _arrange(self, inputs: tf.Tensor) -> tf.Tensor:
-        """What the kernel is multiplied by, `[row, ..., input]`."""
+        """Return the inputs of the kernel, `[row, ..., input]`."""
         return inputs
 
 
 class ConvolutionBlock(DenseBlock):
-    """A convolution of Keras, which multiplies each of some patches."""
+    """Convolution of Keras, as a matrix product over patches."""
 
     def _arrange(self, inputs: tf.Tensor) -> tf.Tensor:
         layer = self._layer
@@ -155,7 +152,7 @@ class ConvolutionBlock(DenseBlock):
 
 
 class DeviationBlock(Block):
-    """The deviations of actions, which multiply nothing."""
+    """Log standard deviations of a Gaussian policy, which have no input."""
 
     def __init__(self, layer: keras.layers.Layer):
         super().__init__(layer, None, layer.log_std)
@@ -178,10 +175,10 @@ class DeviationBlock(Block):
 
 
 def find_blocks(network: Network) -> list[Block]:
-    """The blocks of the weights of a network, in the order of its layers.
+    """Return the blocks of a network in the order of its layers.
 
     Raises:
-        ConfigError: If there is a layer that is none of them.
+        ConfigError: If a layer is of no known kind.
     """
     return [
         _define_block(layer)
@@ -212,7 +209,7 @@ def _define_block(layer: keras.layers.Layer) -> Block:
 
 
 def _is_plain(layer: keras.layers.Layer) -> bool:
-    """Whether a convolution is one that is known how to treat."""
+    """Return whether a convolution is of a supported kind."""
     if not isinstance(layer, keras.layers.Conv2D):
         return True
     return layer.groups == 1 and layer.data_format == 'channels_last'
@@ -220,7 +217,7 @@ def _is_plain(layer: keras.layers.Layer) -> bool:
 
 @contextlib.contextmanager
 def tapped(blocks: list[Block]) -> Iterator[None]:
-    """Take what goes into and comes out of layers meanwhile."""
+    """Record inputs and outputs of all blocks within this context."""
     with contextlib.ExitStack() as stack:
         for block in blocks:
             block.begin()
@@ -233,13 +230,12 @@ def tapped(blocks: list[Block]) -> Iterator[None]:
 def measure(
     blocks: list[Block], tape: tf.GradientTape, score: tf.Tensor
 ) -> list[tuple[tf.Tensor, tf.Tensor]]:
-    """The factors of all blocks, of what was taken from them.
+    """Return the factors of all blocks from their recorded inputs and outputs.
 
     Args:
         blocks: Blocks that were tapped.
-        tape: What was computed meanwhile.
-        score: The mean over rows of the logarithm of how probable that is which
-            the network might have put out.
+        tape: Gradient tape of the computation.
+        score: Mean log-probability of sampled outputs of the network.
     """
     outputs = [block.taken[1] for block in blocks]
     found = tape.gradient(score, outputs, unconnected_gradients='zero')
@@ -248,11 +244,10 @@ def measure(
 
 
 def invert(first: tf.Tensor, second: tf.Tensor, damping: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """The inverses of two factors that share out a damping.
+    """Invert two factors with a common damping.
 
-    (A + π√λ 1)⁻¹ and (G + √λ/π 1)⁻¹, where π² is how many times as large as G
-    A is, by the means of their diagonals. In 64 bits, as factors are nearly
-    singular.
+    (A + π√λ 1)⁻¹ and (G + √λ/π 1)⁻¹, where π² is the ratio of the mean diagonals of A and G. In 64
+    bits, as factors are nearly singular.
     """
     first, second = tf.cast(first, tf.float64), tf.cast(second, tf.float64)
     sizes = [_mean_of_diagonal(matrix) for matrix in (first, second)]

@@ -1,4 +1,4 @@
-"""Layers that networks of the spaces of Gymnasium are made of."""
+"""Layers of the networks."""
 
 import math
 from collections.abc import Mapping
@@ -7,15 +7,18 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.parts import encodings, products
+from agents.parts import encodings
 from agents.parts.sequences import Network
 from agents.tools import nested, spaces
 from agents.tools.graph.backend import compile_part, keras, tf
 from agents.tools.nested import Nest
 
+# XLA takes ten times as long to multiply by two or three columns as by four.
+QUICK_COLUMNS = 4
+
 
 def dense(sizes: list[int], activation: Any) -> list[keras.layers.Layer]:
-    """Dense layers behind each other."""
+    """Make a stack of dense layers."""
     return [
         Dense(size, activation, kernel_initializer=keras.initializers.Orthogonal(math.sqrt(2)))
         for size in sizes
@@ -23,28 +26,26 @@ def dense(sizes: list[int], activation: Any) -> list[keras.layers.Layer]:
 
 
 def output(size: int, factor: float = 1.0) -> keras.layers.Layer:
-    """A dense layer whose first weights have the scale of a factor."""
+    """Make a dense output layer with orthogonal initial weights of gain `factor`."""
     initializer = keras.initializers.Orthogonal(factor)
     return Dense(size, kernel_initializer=initializer)
 
 
 class Dense(keras.layers.Dense):
-    """That of Keras, with a gradient that compiles into a quicker program."""
+    """Dense layer of Keras with a gradient that compiles into a faster program."""
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> Nest:
         if len(inputs.shape) != 2:
             return super().call(inputs, training=training)
         kernel = tf.convert_to_tensor(self.kernel)
-        values = products.product(inputs, kernel)
+        values = product(inputs, kernel)
         if self.use_bias:
             values += tf.convert_to_tensor(self.bias)
         return values if self.activation is None else self.activation(values)
 
 
 class Encoder(keras.layers.Layer):
-    """Makes a vector of observations, each leaf by an encoder of its own.
-
-    See `agents.parts.encodings` for which.
+    """Encodes an observation as one vector, see `agents.parts.encodings`.
 
     Args:
         space: Space of the observations.
@@ -59,7 +60,7 @@ class Encoder(keras.layers.Layer):
 
     @property
     def encoders(self) -> list[Any]:
-        """Those of the leaves, in the order of `nested`."""
+        """Encoders of the leaves, in the order of `nested`."""
         return list(self._encoders)
 
     def call(self, observ: Nest) -> tf.Tensor:
@@ -78,10 +79,7 @@ def _define_encoder(
 
 
 class Flatten(keras.layers.Layer):
-    """Joins the leaves of observations to a vector.
-
-    Choices become one-hot, and bytes numbers up to one, by their bounds.
-    """
+    """Concatenates leaves to a vector: choices one-hot, bytes scaled to [0, 1]."""
 
     def __init__(self, space: gym.Space):
         super().__init__()
@@ -116,10 +114,10 @@ class Flatten(keras.layers.Layer):
 
 
 class Convolutions(keras.layers.Layer):
-    """Convolutions over images of bytes behind each other, and a dense layer.
+    """Stack of convolutions over byte images, and a dense layer.
 
     Args:
-        image: What the images are like, and what they go through.
+        image: Shape of the images, and the convolutions.
     """
 
     def __init__(self, image: encodings.Image):
@@ -131,17 +129,17 @@ class Convolutions(keras.layers.Layer):
 
     @property
     def image(self) -> encodings.Image:
-        """What the images are like."""
+        """Shape of the images, and the convolutions."""
         return self._image
 
     @property
     def convolutions(self) -> list[Any]:
-        """What is applied to the images, one behind the other."""
+        """Convolutions in order."""
         return list(self._convolutions)
 
     @property
     def dense(self) -> list[Any]:
-        """What is applied to the pixels that are left, as vectors."""
+        """Dense layer over the remaining pixels, flattened."""
         return list(self._dense)
 
     def call(self, image: tf.Tensor) -> tf.Tensor:
@@ -155,10 +153,7 @@ class Convolutions(keras.layers.Layer):
         return values
 
     def _arrange(self, image: tf.Tensor) -> tf.Tensor:
-        """Bring any image into the form `[row, height, width, channel]`.
-
-        Its bytes become numbers up to one.
-        """
+        """Transpose images to `[row, height, width, channel]` and scale them to [0, 1]."""
         order = [0, *[1 + axis for axis in self._image.order]]
         if order != sorted(order):
             image = tf.transpose(image, order)
@@ -168,11 +163,10 @@ class Convolutions(keras.layers.Layer):
 
 
 def convolution(filters: encodings.Filters, is_large: bool) -> keras.layers.Layer:
-    """A convolution that rectifies.
+    """Make a convolution with ReLU.
 
-    Where networks have one of Keras, programs are not compiled around it, see
-    `agents.tools.graph.backend.compile_unless_conv`. That is worth it where images
-    are large, so that convolutions take most of the time.
+    Large images use the convolution of Keras, and programs are not compiled around it, see
+    `compile_unless_conv` in `agents.tools.graph.backend`.
     """
     if filters.stride == 1 and not is_large:
         return Convolution(filters.number, filters.size)
@@ -186,7 +180,7 @@ def convolution(filters: encodings.Filters, is_large: bool) -> keras.layers.Laye
 
 
 def has_convolutions(*networks: keras.layers.Layer | None) -> bool:
-    """Whether one of several networks, or None, has convolutions of Keras."""
+    """Return whether any of some networks has convolutions of Keras."""
     return any(
         isinstance(layer, CONVOLUTIONS)
         for network in networks
@@ -210,14 +204,13 @@ CONVOLUTIONS = (
 
 
 class Convolution(keras.layers.Layer):
-    """Applies filters to squares of the pixels of small images, and rectifies.
+    """Convolution with ReLU over small images, as a matrix product.
 
-    As a product of matrices, which is quicker than a convolution within a
-    program.
+    Within a compiled program that is faster than the convolution of XLA.
 
     Args:
         filters: Number of filters.
-        size: Height and width of a square.
+        size: Height and width of a filter.
     """
 
     def __init__(self, filters: int, size: int = 3):
@@ -227,7 +220,7 @@ class Convolution(keras.layers.Layer):
 
     @property
     def weights_by_pixel(self) -> tuple[Any, Any]:
-        """The filters `[row, column, channel, filter]`, and the biases."""
+        """Filters `[row, column, channel, filter]`, and the biases."""
         size, kernel = self._size, tf.convert_to_tensor(self._dense.kernel)
         shape = size, size, -1, kernel.shape[-1]
         return tf.reshape(kernel, shape), self._dense.bias
@@ -244,13 +237,13 @@ class Convolution(keras.layers.Layer):
 
 
 class Recurrent(keras.Model):
-    """A network that remembers, made of an encoder, a cell and a head.
+    """Recurrent network of an encoder, a cell and a head.
 
     Args:
-        encoder: Makes vectors of observations.
-        cell: Maps a vector and a list of one state to a vector and such a
-            list, as `keras.layers.GRUCell` does; has a `state_size`.
-        head: Maps what the cell puts out to the numbers of the network.
+        encoder: Maps observations to vectors.
+        cell: Maps a vector and a list of one state to a vector and a list of the next state, as
+            `keras.layers.GRUCell` does; has a `state_size`.
+        head: Maps the output of the cell to the outputs of the network.
     """
 
     def __init__(self, encoder: Network, cell: Any, head: Any):
@@ -262,7 +255,7 @@ class Recurrent(keras.Model):
 
     @property
     def parts(self) -> tuple[Any, Any, Any]:
-        """The encoder, the cell and the head."""
+        """Encoder, cell and head."""
         return self._encoder, self._cell, self._head
 
     def call(self, observ: Nest, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -271,12 +264,12 @@ class Recurrent(keras.Model):
 
 
 class GaussianHead(keras.layers.Layer):
-    """Means from a dense layer, logarithms of deviations from a weight.
+    """Head of a Gaussian policy: means from a dense layer, log standard deviations from a weight.
 
     Args:
         size: Number of actions.
-        factor: Scale of the first weights.
-        std: Deviation at the beginning.
+        factor: Gain of the initial weights.
+        std: Initial standard deviation.
     """
 
     def __init__(self, size: int, factor: float, std: float):
@@ -288,12 +281,12 @@ class GaussianHead(keras.layers.Layer):
 
     @property
     def mean(self) -> Nest:
-        """The layer that puts out the means."""
+        """Layer of the means."""
         return self._mean
 
     @property
     def log_std(self) -> keras.Variable:
-        """The logarithms of the deviations, a weight."""
+        """Log standard deviations, a weight."""
         return self._log_std
 
     def call(self, features: tf.Tensor) -> tf.Tensor:
@@ -301,6 +294,20 @@ class GaussianHead(keras.layers.Layer):
         return tf.concat([mean, self.spread(mean)], -1)
 
     def spread(self, mean: tf.Tensor) -> tf.Tensor:
-        """The logarithms of the deviations, the same for all means."""
+        """Broadcast the log standard deviations to the shape of the means."""
         log_std = tf.convert_to_tensor(self._log_std)
         return tf.broadcast_to(log_std, tf.shape(mean))
+
+
+def product(x: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """X W for `[row, in]` and `[in, out]`.
+
+    With the gradient D of the result, that of X is D Wᵀ. A matrix W with two or three columns, as
+    in some output layers, is padded with zeros to four, which XLA multiplies faster in both
+    directions.
+    """
+    columns = weights.shape[-1]
+    if not 1 < columns < QUICK_COLUMNS:
+        return tf.matmul(x, weights)
+    wider = tf.pad(weights, [[0, 0], [0, QUICK_COLUMNS - columns]])
+    return tf.matmul(x, wider)[:, :columns]

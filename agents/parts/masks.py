@@ -1,7 +1,6 @@
-"""Masks of the actions that are possible, which observations may carry.
+"""Action masks in observations.
 
-What they look like is told in `agents.tools.choices`. Policies apply them; no
-network sees them.
+`agents.tools.choices` defines their form. The policy applies them; networks do not see them.
 """
 
 from typing import Any
@@ -13,12 +12,12 @@ __all__ = ['KEY', 'has_mask', 'split', 'visible_space']
 
 
 def split(observ: dict[str, Any]) -> tuple[dict[str, Any], tf.Tensor]:
-    """Take observations apart into what networks see and the mask.
+    """Split observations into their visible part and the action mask.
 
     Args:
         observ: Observations, leaves `[..., *shape]`.
 
     Returns:
-        The visible part, and which choices are possible, `[..., choice]`.
+        Visible part, and a mask of the possible choices, `[..., choice]`.
     """
     return without_mask(observ), observ[KEY] != 0

@@ -1,4 +1,4 @@
-"""Means and variances that are right however far from zero the values are."""
+"""Means and variances that are exact for values far from zero."""
 
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
@@ -10,17 +10,16 @@ def mean_and_variance(
     ranks: Communicator = ALONE,
     counts: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The mean and the variance of values `[..., *shape]`, in float64.
+    """Return mean and variance of values `[..., *shape]` in float64.
 
-    A compiled sum adds one value after the other. In float32 that goes astray,
-    so that the mean of 131,072 values near 3e4 with a deviation of 1 is off by
-    as much as 7. Float64 has the digits to add them up without an error.
+    Compiled code adds up one value after another. In float32, the mean of 131,072 values near 3e4
+    with standard deviation 1 is off by as much as 7.
 
     Args:
-        values: The values of this rank, as many as on any other.
+        values: Values of this rank, as many as on any other.
         shape: Shape of one value.
-        ranks: Those whose values are meant.
-        counts: Which values count, a mask of single numbers; by default all.
+        ranks: Ranks to average over.
+        counts: Mask of the values to use, for scalars; by default all.
     """
     values = tf.cast(values, tf.float64)
     if counts is None:
@@ -34,15 +33,14 @@ def mean_and_variance(
 
 
 def share(mask: tf.Tensor, ranks: Communicator = ALONE) -> tf.Tensor:
-    """Where a mask is true, as a part of all its elements on all ranks."""
+    """Return the fraction of true elements in a mask, over all ranks."""
     return ranks.mean(_mean(tf.cast(mask, tf.float64), 0))
 
 
 def _mean(values: tf.Tensor, rank: int) -> tf.Tensor:
-    """Take the mean over one axis after the other until so many are left.
+    """Average over leading axes, one axis at a time, until `rank` axes remain.
 
-    Over several at once, compiled code reads column by column, which takes
-    twice the time for many of them.
+    Over several axes at once, compiled code reads column by column, which takes twice as long.
     """
     while values.shape.rank > rank:
         values = tf.reduce_mean(values, 0)

@@ -1,44 +1,41 @@
-"""Natural gradient steps, by the curvature of each layer."""
+"""Natural gradient steps with a Kronecker-factored curvature."""
 
 from typing import Any
 
 from agents.parts import kronecker
-from agents.parts.flat import Weights
 from agents.parts.optimizer import Loss, Optimizer
 from agents.parts.sequences import Network
-from agents.tools.graph import vectors
+from agents.tools.graph import flat
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
+from agents.tools.graph.flat import Weights
 from agents.tools.nested import Nest
 
 
 class Kronecker(Optimizer):
-    """Goes down natural gradients, as far as a divergence allows.
+    """Descends natural gradients within a trust region.
 
-    With the gradient ∇ and the curvature F, known in Kronecker factors, the
-    direction is u = F⁻¹∇. The step goes α along it, or less where the output
-    of the network would change by more than a divergence: ½ α² uᵀFu ≤ δ.
+    With the gradient ∇ and the curvature F in Kronecker factors, the direction is u = F⁻¹∇. The
+    step has the size α, or less to keep the predicted KL divergence ½ α² uᵀFu at most δ.
 
-    Factors are running means. As long as they are of a few batches only, steps
-    go down the plain gradient, clipped by its norm. A gradient that is not
-    finite changes no weight and is counted; inverses that are not finite are
-    not used, but those before them.
+    Factors are running means. During the first `cold_steps`, steps follow the plain gradient,
+    clipped by its norm. Gradients and inverses that are not finite are not used; gradients are
+    counted.
 
-    Takes the place of `agents.parts.adam`, and asks of the loss that it also
-    returns a `score`, see `kronecker.measure`.
+    The loss must also return a mean `score`, see `kronecker.measure`.
 
     Args:
-        network: The network whose weights are changed.
-        learning_rate: The step size α, at most.
-        max_kl: The divergence δ.
-        damping: What is added to the curvature.
-        decay: How much of a factor is kept.
-        inverse_every: After how many steps factors are inverted anew.
-        cold_steps: How many steps go down the plain gradient at first.
-        momentum: How much of the step before is taken once more.
-        max_norm: The largest norm of a plain gradient, or None.
-        ranks: Those that take the same steps.
-        by_epoch: Whether they average weights rather than gradients.
+        network: Network whose weights are changed.
+        learning_rate: Maximum step size α.
+        max_kl: KL divergence δ of a step.
+        damping: Number added to the curvature.
+        decay: Decay rate of the running means of the factors.
+        inverse_every: Steps between inversions of the factors.
+        cold_steps: Steps along the plain gradient at first.
+        momentum: Momentum coefficient.
+        max_norm: Norm at which plain gradients are clipped, or None.
+        ranks: Ranks whose gradients are averaged.
+        by_epoch: Average weights after an epoch instead of gradients.
     """
 
     def __init__(
@@ -83,7 +80,7 @@ class Kronecker(Optimizer):
         }
 
     def summary(self, owner: str) -> dict[str, tf.Tensor]:
-        """The weights of an owner, and their last change."""
+        """Return the weights of an owner, and their last change."""
         return {**super().summary(owner), f'steps/{owner}': self._last.read_value()}
 
     def apply(
@@ -115,9 +112,9 @@ class Kronecker(Optimizer):
         return observed
 
     def _update_factors(self, found: list, useful: tf.Tensor) -> None:
-        """Take in new factors, and invert them where it is time to.
+        """Update the running means of the factors, and invert them when due.
 
-        The first ones are averaged alike, as there is nothing before them.
+        The first factors are averaged with equal weights.
         """
         count = tf.cast(self._step + 1, tf.float32)
         part = tf.maximum(1.0 - self._decay, 1.0 / count)
@@ -130,7 +127,7 @@ class Kronecker(Optimizer):
             self._invert(factors, inverses, due)
 
     def _invert(self, factors: Any, inverses: Any, due: tf.Tensor) -> None:
-        """Invert the factors of a block, if it is time to."""
+        """Invert the factors of a block if due."""
         first, second = factors
         found = tf.cond(
             due,
@@ -142,7 +139,7 @@ class Kronecker(Optimizer):
     def _define_change(
         self, gradient: tf.Tensor, norm: tf.Tensor, scale: tf.Tensor | float
     ) -> tf.Tensor:
-        """What to subtract from the weights."""
+        """Return the vector to subtract from the weights."""
         rate = scale * self._learning_rate
         natural = self._precondition(gradient)
         square = tf.reduce_sum(natural * gradient)  # That of uᵀFu.
@@ -157,16 +154,16 @@ class Kronecker(Optimizer):
         return self._momentum * self._last + change
 
     def _precondition(self, gradient: tf.Tensor) -> tf.Tensor:
-        """The gradient times the inverse of the curvature."""
+        """Multiply the gradient by the inverse of the curvature."""
         weights = [v for block in self._blocks for v in block.variables]
-        parts = vectors.split(gradient, weights)
+        parts = flat.split(gradient, weights)
         result = []
         for block, inverses in zip(self._blocks, self._inverses, strict=True):
             count = len(block.variables)
             matrix, parts = block.join(parts[:count]), parts[count:]
             first, second = inverses
             result += block.split(first @ matrix @ second)
-        return vectors.concat(result)
+        return flat.concat(result)
 
 
 def _define_matrix(size: int) -> tf.Variable:
@@ -174,7 +171,7 @@ def _define_matrix(size: int) -> tf.Variable:
 
 
 def _assign_sound(variables: Any, values: Any, useful: tf.Tensor) -> None:
-    """Assign what is of use and finite; else keep what there is."""
+    """Assign values that are useful and finite; keep the others."""
     for variable, value in zip(variables, values, strict=True):
         sound = useful & tf.reduce_all(tf.math.is_finite(value))
         variable.assign(tf.where(sound, value, variable))

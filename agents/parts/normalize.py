@@ -1,4 +1,4 @@
-"""Normalization by statistics of what has been seen."""
+"""Normalization by running statistics."""
 
 from typing import Any
 
@@ -12,18 +12,17 @@ from agents.tools.nested import Nest
 
 
 class StreamingNormalize(tf.Module):
-    """Centers and scales values by their running mean and deviation.
+    """Centers and scales values by their running mean and standard deviation.
 
-    The statistics change by `update` alone. As long as there are none, values
-    are only clipped. The mean is float64, and so is the distance from it: near
-    1e6 a mean in float32 is off by up to 1/32.
+    The statistics change in `update` only. While they are empty, values are only clipped. The mean
+    and the distance from it are float64: near 1e6, a mean in float32 is off by up to 1/32.
 
     Args:
         shape: Shape of one value.
-        center: Whether to subtract the mean.
-        scale: Whether to divide by the standard deviation.
+        center: Subtract the mean.
+        scale: Divide by the standard deviation.
         clip: Limit of the absolute result, or None.
-        ranks: Those whose values the statistics are of, equally many of each.
+        ranks: Ranks whose values are in the statistics, equally many of each.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class StreamingNormalize(tf.Module):
 
     @property
     def count(self) -> tf.Tensor:
-        """How many values the statistics are of."""
+        """Number of values in the statistics."""
         return self._count.read_value()
 
     @property
@@ -58,10 +57,9 @@ class StreamingNormalize(tf.Module):
 
     @property
     def std(self) -> tf.Tensor:
-        """The standard deviation, 1 as long as there are no values.
+        """Standard deviation; 1 while there are no values.
 
-        Slightly more than zero for what never changes, as its distance from
-        the mean is divided by it.
+        Slightly above zero for constants, as distances from the mean are divided by it.
         """
         return deviation(self.count, self._squares.read_value())
 
@@ -79,18 +77,18 @@ class StreamingNormalize(tf.Module):
     def update(
         self, value: tf.Tensor, sound: tf.Tensor | bool = True, counts: tf.Tensor | None = None
     ) -> None:
-        """Add values `[..., *shape]` to the statistics, if they are sound.
+        """Add values `[..., *shape]` to the statistics if `sound`.
 
-        Of single numbers a mask may tell which of them count.
+        For scalars, a mask `counts` can select values.
 
-        With n values of mean m and sum of squared distances S before, and k,
-        mean μ and Σ among the new ones:
+        With n values of mean m and sum of squared distances S before, and k new values with mean
+        μ and sum of squared distances Σ:
 
             m ← m + (μ − m) k / (n + k)
             S ← S + Σ + (μ − m)² n k / (n + k)
 
-        Chan, Golub and LeVeque 1979, Updating formulae and a pairwise
-        algorithm for computing sample variances.
+        Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm for computing
+        sample variances.
         """
         mean, variance = moments.mean_and_variance(value, self._mean.shape, self._ranks, counts)
         rank = value.shape.rank - mean.shape.rank
@@ -110,33 +108,33 @@ class StreamingNormalize(tf.Module):
             variable.assign_add(tf.where(sound, change, tf.zeros_like(change)))
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name."""
+        """Return the contents of a checkpoint by name."""
         return {'count': self._count, 'mean': self._mean, 'squares': self._squares}
 
     def summary(self) -> dict[str, tf.Tensor]:
-        """The statistics by name, for logging."""
+        """Return the statistics by name, for the log."""
         return {'mean': self.mean, 'std': self.std}
 
 
 def deviation(count: Any, squares: Any) -> tf.Tensor:
-    """The standard deviation of so many values, 1 if there are none.
+    """Return the standard deviation, 1 if there are no values.
 
     Args:
-        count: How many they are.
-        squares: The sum of their squared distances from the mean.
+        count: Number of values.
+        squares: Sum of their squared distances from the mean.
     """
     variance = squares / tf.maximum(count, 1)
     return tf.where(count > 0, tf.sqrt(variance + 1e-8), 1)
 
 
 class NormalizeObserv(tf.Module):
-    """Normalizes the floating-point leaves of observations, each element alone.
+    """Normalizes the floating-point leaves of observations, elementwise.
 
     Args:
         space: Space of the observations.
-        enabled: Whether to normalize at all.
+        enabled: Whether to normalize.
         clip: Limit of the absolute result.
-        ranks: Those whose observations the statistics are of.
+        ranks: Ranks whose observations are in the statistics.
     """
 
     def __init__(self, space: gym.Space, enabled: bool, clip: float, ranks: Communicator = ALONE):
@@ -150,7 +148,7 @@ class NormalizeObserv(tf.Module):
 
     @property
     def of_leaves(self) -> list[StreamingNormalize | None]:
-        """What normalizes each leaf, in the order of `nested`."""
+        """Normalizers of the leaves, in the order of `nested`."""
         names = nested.names(self._specs, 'observ')
         return [self._normalizers.get(name) for name in names]
 
@@ -164,7 +162,7 @@ class NormalizeObserv(tf.Module):
         return nested.map(one, self._specs, observ)
 
     def parts(self) -> Nest:
-        """What normalizes each leaf, None for those that stay as they are."""
+        """Nest of normalizers; None for leaves that are not normalized."""
         names = iter(nested.names(self._specs, 'observ'))
         return nested.map(lambda _: self._normalizers.get(next(names)), self._specs)
 
@@ -174,7 +172,7 @@ class NormalizeObserv(tf.Module):
             normalizer.update(leaves[name], sound)
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name."""
+        """Return the contents of a checkpoint by name."""
         return self._normalizers
 
     def _named(self, nest: Nest) -> dict:
@@ -183,19 +181,17 @@ class NormalizeObserv(tf.Module):
 
 
 class NormalizeReward(tf.Module):
-    """Scales rewards by the deviation of the discounted return.
+    """Scales rewards by the standard deviation of the discounted return.
 
-    The sum of the rewards so far in an episode, each discounted the further it
-    is past, has a scale that does not depend on how long episodes are.
-    Policies do not see rewards, so that those of a rollout are scaled by
-    statistics that include them.
+    The discounted sum of past rewards in an episode has a scale that does not depend on the length
+    of episodes. The rewards of a rollout are scaled by statistics that include them.
 
     Args:
         num_agents: Number of agents.
-        enabled: Whether to scale at all.
-        discount: Discount of the reward a step later.
+        enabled: Whether to scale.
+        discount: Discount factor γ.
         clip: Limit of the absolute result.
-        ranks: Those whose rewards the statistics are of.
+        ranks: Ranks whose rewards are in the statistics.
     """
 
     def __init__(
@@ -218,10 +214,7 @@ class NormalizeReward(tf.Module):
         sound: tf.Tensor | bool = True,
         lost: tf.Tensor | bool = False,
     ) -> None:
-        """Add a rollout `[time, agent]` to the statistics, if it is sound.
-
-        Of steps that were lost, nothing is added.
-        """
+        """Add the rewards of a rollout to the statistics if `sound`, without lost steps."""
         if not self._enabled:
             return
         past = returns.discounted_past(reward, begins, self._discount, self._past)
@@ -230,7 +223,7 @@ class NormalizeReward(tf.Module):
         self._statistics.update(past, sound, counts)
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name."""
+        """Return the contents of a checkpoint by name."""
         return {'statistics': self._statistics, 'returns': self._past}
 
     def per_agent_variables(self) -> Nest:

@@ -1,4 +1,4 @@
-"""The way from an observation to an action."""
+"""From an observation to an action distribution."""
 
 from typing import Any, NamedTuple
 
@@ -16,9 +16,8 @@ class Inputs(NamedTuple):
     """Observations as the policy and the value network take them.
 
     Attributes:
-        visible: What networks see: normalized, and without a mask.
-        mask: Which choices are possible, `[..., choice]`, or () if there is no
-            mask.
+        visible: Normalized observations without the action mask.
+        mask: Action mask `[..., choice]`, or ().
     """
 
     visible: Nest
@@ -33,7 +32,7 @@ def define(
     ranks: Communicator = ALONE,
     encoder: Network = None,
 ) -> 'Policy':
-    """Make a policy with the normalizer that a configuration asks for."""
+    """Make a policy with the normalizer that the settings ask for."""
     normalizer = normalize.NormalizeObserv(
         masks.visible_space(observ_space, action_space),
         config.normalize_observ,
@@ -45,16 +44,13 @@ def define(
 
 
 class Policy(tf.Module):
-    """Normalizes observations and turns them into distributions of actions.
-
-    All that is needed to act, in training, in evaluation and afterwards.
+    """Maps observations to action distributions; all that acting needs, after training as well.
 
     Args:
-        network: Maps observations, or what an encoder makes of them, to
-            `distributions.output_size` numbers.
-        normalizer: Normalizes the observations.
+        network: Maps observations, or their features, to `distributions.output_size` numbers.
+        normalizer: Normalizes observations.
         action_space: Space of the actions.
-        masked: Whether observations have a mask of the actions.
+        masked: Whether observations have an action mask.
         encoder: Encoder that the policy shares with the value network, or None.
     """
 
@@ -75,42 +71,42 @@ class Policy(tf.Module):
 
     @property
     def convolutional(self) -> bool:
-        """Whether programs are not to be compiled around it."""
+        """True if networks have convolutions, so that XLA does not compile them."""
         return layers.has_convolutions(self.network, self.encoder)
 
     @property
     def weights(self) -> list[Any]:
-        """The weights, those of the encoder first."""
+        """Weights of the encoder and the network."""
         encoder = [] if self.encoder is None else [self.encoder]
         parts = [*encoder, self.network]
         return [weight for part in parts for weight in part.trainable_variables]
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name."""
+        """Return the contents of a checkpoint by name."""
         return {'network': self.network, 'encoder': self.encoder, 'normalizer': self.normalizer}
 
     def normalize(self, observ: Nest) -> Inputs:
-        """Normalize observations `[..., *shape]` as environments return them.
+        """Split the mask off observations `[..., *shape]` and normalize the rest.
 
-        The statistics that this is done by change by `update_statistics` alone.
+        The statistics change in `update_statistics` only.
         """
         visible, mask = masks.split(observ) if self._masked else (observ, ())
         return Inputs(self.normalizer.transform(visible), mask)
 
     def update_statistics(self, observ: Nest, sound: tf.Tensor | bool = True) -> None:
-        """Add observations to the statistics, if they are sound."""
+        """Add observations to the statistics of the normalizer if `sound`."""
         visible, _ = masks.split(observ) if self._masked else (observ, ())
         self.normalizer.update(visible, sound)
 
     def step(self, observ: Nest, state: Nest) -> tuple[distributions.Distribution, Any]:
-        """The distributions for observations `[agent, ...]`.
+        """Return the action distributions for observations `[agent, ...]`.
 
         Args:
-            observ: Observations as environments return them.
-            state: State of the network before the step.
+            observ: Observations as the environments return them.
+            state: Recurrent state before the step.
 
         Returns:
-            The distributions, and the state of the network for the next step.
+            Distributions, and the recurrent state after the step.
         """
         inputs = self.normalize(observ)
         features = self.encode(inputs.visible)
@@ -118,23 +114,23 @@ class Policy(tf.Module):
         return self.distribution(output, inputs.mask), state
 
     def encode(self, visible: Nest) -> Nest:
-        """What networks are given for what is visible, `[agent, ...]`."""
+        """Return the features of normalized observations `[agent, ...]`."""
         return visible if self.encoder is None else self.encoder(visible)
 
     def encode_all(self, visible: Nest) -> Nest:
-        """The same for many steps, `[time, agent, ...]`."""
+        """Return the features of normalized observations `[time, agent, ...]`."""
         if self.encoder is None:
             return visible
         features, _ = sequences.step_all(self.encoder, visible, ())
         return features
 
     def unroll(self, inputs: Inputs, begins: tf.Tensor, state: Nest) -> distributions.Distribution:
-        """The distributions for observations `[time, agent, ...]`.
+        """Return the action distributions for a rollout.
 
         Args:
-            inputs: Observations that `normalize` has returned.
-            begins: Where an episode begins, `[time, agent]`.
-            state: State of the network before the first step.
+            inputs: Normalized observations `[time, agent, ...]`.
+            begins: Mask of the first steps of episodes, `[time, agent]`.
+            state: Recurrent state before the first step.
         """
         features = self.encode_all(inputs.visible)
         return self.unroll_features(features, inputs.mask, begins, state)
@@ -142,11 +138,11 @@ class Policy(tf.Module):
     def unroll_features(
         self, features: Nest, mask: Nest, begins: tf.Tensor, state: Nest
     ) -> distributions.Distribution:
-        """The same for what `encode_all` has made of what is visible."""
+        """Return the action distributions for features from `encode_all`."""
         output, _ = sequences.unroll(self.network, features, begins, state)
         return self.distribution(output, mask)
 
     def distribution(self, output: tf.Tensor, mask: Nest) -> distributions.Distribution:
-        """The distributions that outputs of the network stand for."""
+        """Return the action distributions for outputs of the network."""
         mask = mask if self._masked else None
         return distributions.from_output(self.action_space, output, mask)

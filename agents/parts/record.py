@@ -1,17 +1,22 @@
 """Storage of the steps between two updates."""
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
-from agents.parts import distributions, soundness
+from agents.parts import distributions
 from agents.tools import errors, layout, nested, spaces
 from agents.tools.graph import state
 from agents.tools.graph.backend import tf
 from agents.tools.nested import Nest
 from agents.tools.transition import Transition
+
+# From here on, the square of a number is at the end of what 32 bits can tell.
+LIMIT = 2.0**63
+_LIMIT_BITS = int(np.float32(LIMIT).view(np.int32))
 
 
 class States(NamedTuple):
@@ -118,7 +123,7 @@ class Recorder(tf.Module):
 
     @property
     def length(self) -> tf.Tensor:
-        """How many steps have been recorded."""
+        """Number of recorded steps."""
         return self._step.read_value()
 
     def append(
@@ -177,7 +182,7 @@ class Recorder(tf.Module):
         observ, action, transition, predictions = self._unpack()
         # Not the output of the policy, which may be of any size; the actions
         # tell whether it made sense.
-        sound = soundness.is_finite(nested.flatten((observ, action, transition, predictions[1:])))
+        sound = is_finite(nested.flatten((observ, action, transition, predictions[1:])))
         if self._counts_actions:
             sound &= tf.reduce_min(action) >= 0
         return sound
@@ -191,7 +196,7 @@ class Recorder(tf.Module):
         if self._counts_actions:
             chosen = np.where(action < 0, math.nan, action)
         leaves = [*before, chosen, transition.reward, predictions.value, predictions.next_value]
-        place = soundness.first_nonfinite(leaves)
+        place = first_nonfinite(leaves)
         if place is None:
             return None
         time, number, agent = place
@@ -221,7 +226,7 @@ class Recorder(tf.Module):
         return self._coming
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint between rollouts holds, by name."""
+        """Return the contents of a checkpoint between rollouts, by name."""
         return self._coming
 
     def _unpack(self) -> tuple[Any, tf.Tensor, Transition, Any]:
@@ -239,3 +244,35 @@ def _define_specs(observ_space: gym.Space, action_space: gym.Space) -> tuple:
     size = distributions.output_size(action_space)
     output = layout.Spec((size,), 'float32')
     return observ, action, transition, Predictions(output, number, number)
+
+
+def is_finite(values: Iterable[tf.Tensor]) -> tf.Tensor:
+    """Return whether all values are finite, and the squares of floats as well, as a tensor.
+
+    Compares the bits without the sign: as integers they have the order of the floats, with infinity
+    and NaN largest, and XLA vectorizes integer comparisons.
+    """
+    largest = [
+        tf.reduce_max(tf.bitcast(value, tf.int32) & 0x7FFFFFFF)
+        for value in values
+        if value.dtype == tf.float32
+    ]
+    return tf.reduce_max([0, *largest]) < _LIMIT_BITS
+
+
+def first_nonfinite(leaves: Iterable[np.ndarray]) -> tuple[int, int, int] | None:
+    """Find the first value that is not finite or whose square is not.
+
+    Args:
+        leaves: Arrays `[time, agent, ...]` in the order in which they come about.
+
+    Returns:
+        Time, index of the leaf and agent; None if all are finite.
+    """
+    places = []
+    for number, leaf in enumerate(leaves):
+        with np.errstate(invalid='ignore'):
+            wrong = ~(np.abs(leaf) < LIMIT)
+        for time, agent, *_ in np.argwhere(wrong)[:1].tolist():
+            places.append((time, number, agent))
+    return min(places, default=None)

@@ -1,9 +1,8 @@
 """Returns and advantages.
 
-All tensors are `[time, agent]`, and so are the results. An episode is over
-where `done` holds. Where it also was `terminated` there is no further reward;
-where it was cut off, and at the end of the rollout, the return goes on with
-the value of the true successor, `next_value`.
+All tensors are `[time, agent]`. An episode ends where `done` is true. There is no further reward
+where it is also `terminated`; where it is truncated, and at the end of the rollout, the return
+bootstraps from the value of the true successor, `next_value`.
 """
 
 from agents.parts import moments
@@ -20,15 +19,15 @@ def lambda_advantage(
     discount: float,
     lambda_: float,
 ) -> tf.Tensor:
-    """The exponentially weighted mean of the n-step advantages.
+    """Generalized advantage estimation: exponentially weighted mean of n-step advantages.
 
         δₜ = rₜ + γ (1 − terminatedₜ) V(s′ₜ) − V(sₜ)
         Aₜ = δₜ + γ λ (1 − doneₜ) Aₜ₊₁
 
-    With λ = 0 the advantage of one step, with λ = 1 that of the whole return.
+    λ = 0 gives the one-step advantage, λ = 1 that of the whole return.
 
-    Schulman et al. 2016, High-dimensional continuous control using
-    generalized advantage estimation.
+    Schulman et al. 2016, High-dimensional continuous control using generalized advantage
+    estimation.
     """
     _require_alike(reward, value, next_value, terminated, done)
     going_on = tf.where(terminated, 0.0, next_value)
@@ -37,7 +36,7 @@ def lambda_advantage(
 
 
 def successor_value(value: tf.Tensor, cut_value: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
-    """Values of the successors: that of the next step, or where there is none, the cut value.
+    """Return the values of the successors: of the next step, or `cut_value` where there is none.
 
     Args:
         value: Values of the observations.
@@ -57,7 +56,7 @@ def lambda_return(
     discount: float,
     lambda_: float,
 ) -> tf.Tensor:
-    """The exponentially weighted mean of the n-step returns, Aₜ + V(sₜ)."""
+    """λ-return: exponentially weighted mean of n-step returns, Aₜ + V(sₜ)."""
     return value + lambda_advantage(reward, value, next_value, terminated, done, discount, lambda_)
 
 
@@ -68,11 +67,11 @@ def discounted_return(
     done: tf.Tensor,
     discount: float,
 ) -> tf.Tensor:
-    """The sum of discounted rewards until the episode or the rollout ends.
+    """Sum of discounted rewards until the end of the episode or the rollout.
 
     Rₜ = rₜ + γ Rₜ₊₁          within an episode,
     Rₜ = rₜ                   where it is terminated,
-    Rₜ = rₜ + γ V(s′ₜ)        where it or the rollout is cut off.
+    Rₜ = rₜ + γ V(s′ₜ)        where it is truncated or the rollout ends.
     """
     _require_alike(reward, next_value, terminated, done)
     last = tf.range(reward.shape[0])[:, None] == reward.shape[0] - 1
@@ -89,7 +88,7 @@ def fixed_step_return(
     discount: float,
     window: int,
 ) -> tf.Tensor:
-    """The n-step return: `window` rewards, then the value of the successor.
+    """n-step return: `window` rewards, then the value of the successor.
 
     Rₜ⁽¹⁾ = rₜ + γ (1 − terminatedₜ) V(s′ₜ)
     Rₜ⁽ⁿ⁾ = rₜ + γ Rₜ₊₁⁽ⁿ⁻¹⁾   unless the episode or the rollout ends at t
@@ -107,15 +106,15 @@ def fixed_step_return(
 def discounted_past(
     reward: tf.Tensor, begins: tf.Tensor, discount: float, before: tf.Tensor
 ) -> tf.Tensor:
-    """The sum of the rewards so far, discounted the further they are past.
+    """Discounted sum of the rewards of an episode so far, the oldest discounted most.
 
         Gₜ = rₜ + γ (1 − beginsₜ) Gₜ₋₁
 
     Args:
         reward: Rewards `[time, agent]`.
-        begins: Where an episode begins, `[time, agent]`.
-        discount: The factor γ.
-        before: The sum before the first step, `[agent]`.
+        begins: Mask of the first steps of episodes, `[time, agent]`.
+        discount: Discount factor γ.
+        before: Sum before the first step, `[agent]`.
     """
     _require_alike(reward, begins)
     factor = tf.where(begins, 0.0, discount)
@@ -133,10 +132,10 @@ def normalized(advantage: tf.Tensor, ranks: Communicator = ALONE) -> tf.Tensor:
 
 
 def _backward(summand: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Solve xₜ = summandₜ + factorₜ xₜ₊₁ along time, with x = 0 at its end.
+    """Solve xₜ = summandₜ + factorₜ xₜ₊₁ along time, with x = 0 at the end.
 
-    Each pass doubles the number of steps that an element accounts for, so
-    that there are log₂ of them rather than one for every step of time.
+    Each pass doubles the number of steps that an element accounts for: log₂ passes instead of one
+    per time step.
     """
     time, agents = summand.shape
     factor = tf.broadcast_to(factor, summand.shape)

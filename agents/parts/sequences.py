@@ -1,9 +1,8 @@
-"""Networks over time, with or without a memory of their own.
+"""Application of networks along time, recurrent or not.
 
-A network that remembers has an attribute `state_size` and maps
-(input, state) to (output, state), one step of a batch at a time. Any other
-maps an input to an output. The functions here treat both alike; the state of
-a network without memory is the empty tuple.
+A recurrent network has an attribute `state_size` and maps (inputs, state) to (outputs, state),
+one step of a batch at a time. Any other network maps inputs to outputs; its state is the empty
+tuple. The functions here take both.
 """
 
 from typing import Any, TypeAlias
@@ -24,19 +23,19 @@ def is_recurrent(network: Network) -> bool:
 
 
 def zero_state(network: Network, batch: int) -> Nest:
-    """The state at the beginning of an episode, leaves `[batch, size]`."""
+    """Return the recurrent state at the start of an episode, leaves `[batch, size]`."""
     if not is_recurrent(network):
         return ()
     return nested.map(lambda size: tf.zeros((batch, size)), network.state_size)
 
 
 def forget(state: Nest, begins: tf.Tensor) -> Nest:
-    """Set the state to zero where an episode begins."""
+    """Reset the recurrent state where an episode begins."""
     return nested.map(lambda x: tf.where(begins[:, None], 0.0, x), state)
 
 
 def step(network: Network, inputs: Nest, state: Nest) -> tuple[tf.Tensor, Any]:
-    """Apply a network to inputs `[batch, ...]`."""
+    """Apply a network to inputs `[batch, ...]`; returns outputs and the next state."""
     if is_recurrent(network):
         return network(inputs, state)
     return network(inputs), state
@@ -46,13 +45,13 @@ def unroll(network: Network, inputs: Nest, begins: tf.Tensor, state: Nest) -> tu
     """Apply a network along time.
 
     Args:
-        network: The network.
+        network: Network to apply.
         inputs: Nest of tensors `[time, batch, ...]`.
-        begins: Where an episode begins, `[time, batch]`.
-        state: State before the first step.
+        begins: Mask of the first steps of episodes, `[time, batch]`.
+        state: Recurrent state before the first step.
 
     Returns:
-        Outputs `[time, batch, size]`, and the states after each step,
+        Outputs `[time, batch, size]`, and the recurrent states after each step,
         `[time, batch, size]`.
     """
     if is_recurrent(network):
@@ -61,12 +60,15 @@ def unroll(network: Network, inputs: Nest, begins: tf.Tensor, state: Nest) -> tu
 
 
 def step_all(network: Network, inputs: Nest, states: Nest) -> tuple[tf.Tensor, Any]:
-    """Apply a network to every step alone, as if to one large batch.
+    """Apply a network to each step on its own, as one large batch.
 
     Args:
-        network: The network.
+        network: Network to apply.
         inputs: Nest of tensors `[time, batch, ...]`.
-        states: States before each step, `[time, batch, size]`.
+        states: Recurrent states before each step, `[time, batch, size]`.
+
+    Returns:
+        Outputs and states after each step, `[time, batch, ...]`.
     """
     time, batch = nested.flatten(inputs)[0].shape[:2]
 
@@ -89,7 +91,7 @@ def _scan(network: Network, inputs: Nest, begins: tf.Tensor, state: Nest) -> tup
 
 
 def _collect(function: Any, inputs: Nest, before: Nest) -> Nest:
-    """Results of a function of its last result and the next of the inputs."""
+    """Stack the results of a function of its previous result and the next inputs."""
 
     def at(index: slice | int) -> Nest:
         return nested.map(lambda x: x[index], inputs)
@@ -104,12 +106,12 @@ def _collect(function: Any, inputs: Nest, before: Nest) -> Nest:
 def to_rows(network: Network, steps: Any, state: Nest) -> Nest:
     """Turn a rollout into rows that can be shuffled.
 
-    A row is a step, or for a network that remembers all steps of an agent.
+    A row is one step, or for a recurrent network the whole sequence of an agent.
 
     Args:
-        network: The network to be trained on the rows.
+        network: Network to be trained on the rows.
         steps: Nest of tensors `[time, agent, ...]`.
-        state: State of the network before the first step, `[agent, ...]`.
+        state: Recurrent state before the first step, `[agent, ...]`.
     """
     if is_recurrent(network):
         return {'steps': nested.map(_swap, steps), 'state': state}
@@ -121,22 +123,22 @@ def to_rows(network: Network, steps: Any, state: Nest) -> Nest:
 
 
 def from_rows(network: Network, rows: Nest) -> tuple[Any, Any]:
-    """Turn some of the rows into steps `[time, row, ...]` and the state."""
+    """Turn rows back into steps `[time, row, ...]` and the state before them."""
     if is_recurrent(network):
         return nested.map(_swap, rows['steps']), rows['state']
     return nested.map(lambda x: x[None], rows['steps']), ()
 
 
 def rows_per_batch(network: Network, batch_size: int, steps: int) -> int:
-    """How many rows of `to_rows` make a minibatch of so many steps."""
+    """Return the number of rows of `to_rows` in a minibatch of `batch_size` steps."""
     return batch_size // steps if is_recurrent(network) else batch_size
 
 
 def rows_per_part(network: Network, steps: int) -> int:
-    """How many rows of `to_rows` to compute something for at a time.
+    """Return the number of rows of `to_rows` to compute at a time.
 
-    What a network computes for some thousand steps stays in the cache of a
-    processor, which takes a quarter less time than a hundred thousand at once.
+    The intermediate results of some thousand steps stay in the cache of the processor, which is a
+    quarter faster than a hundred thousand steps at once.
     """
     return max(1, rows_per_batch(network, PART_STEPS, steps))
 

@@ -1,4 +1,4 @@
-"""Trained policies: loaded to be called, and playing episodes.
+"""Trained policies: loading and playing.
 
 load        `agents.load`
 normalizer  statistics of observations and rewards

@@ -1,4 +1,4 @@
-"""Plays many episodes of a trained policy and tells how good it is."""
+"""Evaluation of trained policies."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ STDOUT = '-'
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Scores of episodes that a policy has played.
+    """Scores of the episodes of an evaluation.
 
         evaluation = agents.evaluate('runs/pendulum', num_episodes=100)
         print(evaluation)                   # A table.
@@ -31,13 +31,13 @@ class Evaluation:
 
     Attributes:
         logdir: Directory of the run.
-        checkpoint: Training step that the policy is from.
+        checkpoint: Training step of the policy.
         env: Name of the environment.
-        seed: Seed of the episodes and of actions that are sampled.
-        deterministic: Whether actions were the most probable ones.
+        seed: Seed of the episodes and of sampled actions.
+        deterministic: Whether the most probable actions were taken.
         changes: Settings that differ from those of the run, as `key=value`.
-        scores: The sum of the rewards of each episode.
-        lengths: How many steps each episode has.
+        scores: Undiscounted return of each episode.
+        lengths: Number of steps of each episode.
     """
 
     logdir: str
@@ -56,12 +56,12 @@ class Evaluation:
 
     @property
     def mean(self) -> float:
-        """The mean score."""
+        """Mean score."""
         return float(np.mean(self.scores))
 
     @property
     def std(self) -> float:
-        """The standard deviation of the scores, as in progress.csv."""
+        """Standard deviation of the scores, as in progress.csv."""
         return float(np.std(self.scores))
 
     @property
@@ -73,7 +73,7 @@ class Evaluation:
 
     @functools.cached_property
     def interval(self) -> tuple[float, float]:
-        """Where the mean score of all episodes is, in 95 of 100 cases.
+        """95% confidence interval of the mean score.
 
         By the bootstrap, as scores are often far from normally distributed.
         """
@@ -83,26 +83,26 @@ class Evaluation:
 
     @property
     def min(self) -> float:
-        """The lowest score."""
+        """Lowest score."""
         return float(np.min(self.scores))
 
     @property
     def median(self) -> float:
-        """The score that half of the episodes exceed."""
+        """Median score."""
         return float(np.median(self.scores))
 
     @property
     def max(self) -> float:
-        """The highest score."""
+        """Highest score."""
         return float(np.max(self.scores))
 
     @property
     def mean_length(self) -> float:
-        """The mean number of steps."""
+        """Mean number of steps."""
         return float(np.mean(self.lengths))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all numbers by name, as in the JSON."""
+        """Return all numbers by name."""
         names = (
             'episodes', 'mean', 'std', 'standard_error', 'interval', 'min',
             'median', 'max', 'mean_length',
@@ -112,7 +112,7 @@ class Evaluation:
         return {**dict(run), **numbers, **dict([scores, lengths])}
 
     def to_json(self) -> str:
-        """JSON of `as_dict`; null for a number that there is not."""
+        """Return `as_dict` as JSON, with null for unknown numbers."""
         lines = [
             f'  "{name}": {json.dumps(_without_nan(value))}'
             for name, value in self.as_dict().items()
@@ -148,14 +148,14 @@ class Evaluation:
         )
 
     def _describe_mean(self) -> str:
-        """The mean and how sure it is."""
+        """Format the mean with its confidence interval."""
         if self.episodes == 1:
             return console.score(self.mean)
         mean, error, low, high = self._format(self.mean, self.standard_error, *self.interval)
         return f'{mean} ± {error}, {estimates.CONFIDENCE:.0%} interval {low} to {high}'
 
     def _format(self, *numbers: float) -> Iterator[str]:
-        """Scores with as many decimals as their mean has."""
+        """Format scores with as many decimals as their mean."""
         return (console.score(each, self.mean) for each in numbers)
 
 
@@ -171,29 +171,25 @@ def evaluate(
     env: Any = None,
     trust: bool = False,
 ) -> Evaluation:
-    """Play episodes of a run's policy.
+    """Play episodes with the policy of a run.
 
         evaluation = agents.evaluate('runs/pendulum', num_episodes=100)
 
-    The same seed gives the same episodes. They differ from those that were
-    played in the training; the first is that which `visualize` films.
+    The same seed gives the same episodes. They differ from those of the training; the first is the
+    one that `visualize` films.
 
     Args:
         logdir: Directory of the run.
-        num_episodes: How many episodes. As many are played in each of some
-            environments, so that short ones do not count more often.
-        checkpoint: Training step of a checkpoint, or 'best'; by default the
-            last.
-        config: The configuration, where functions of it cannot be found again.
-        deterministic: Take the most probable actions rather than sample.
+        num_episodes: Number of episodes, spread evenly over several environments, so that short
+            episodes do not count more often.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the last.
+        config: Configuration, if its functions cannot be found again.
+        deterministic: Take the most probable actions instead of sampling.
         seed: Seed of the episodes, by default that of the run.
-        env_processes: Whether environments have processes of their own; by
-            default where that is quicker.
+        env_processes: Use worker processes; by default whichever is faster.
         changes: Texts `key=value` that replace settings.
-        env: Environment to play in instead of that of the run: a name, or a
-            class or function.
-        trust: Whether to run code that the run names though this user has not
-            signed it on this machine.
+        env: Environment instead of that of the run: a name, or a class or function.
+        trust: Run code that the run names though this user has not signed it on this machine.
     """
     # Environments may change the working directory.
     given, logdir = logdir, pathlib.Path(logdir).absolute()
@@ -247,7 +243,7 @@ def _format_length(length: float, _: float) -> str:
 
 
 def _without_nan(value: Any) -> Any:
-    """Replace numbers that JSON does not have."""
+    """Replace numbers that JSON does not have by None."""
     if isinstance(value, dict):
         return {key: _without_nan(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Policies of trainings, to be called on observations."""
+"""Loading of trained policies."""
 
 import pathlib
 from collections.abc import Callable
@@ -36,24 +36,22 @@ def load(
         policy.reset()
         action = policy(observ)
 
-    Where the environment tells in its info which actions are possible:
+    For environments with an action mask in the info:
 
         observ, info = env.reset()
         action = policy(observ, mask=info['action_mask'])
 
-    The environment of the run is not made. A network that is a function is
-    found again where the run has it from.
+    The environment of the run is not made. A network function is imported from where the run has
+    it.
 
     Args:
         directory: Directory of the run.
-        config: The configuration of the run, by default as it was saved.
-        checkpoint: Training step of a checkpoint, or 'best' for the one with
-            the highest score of an evaluation; by default the last.
-        num_agents: How many observations there are in a batch; by default they
-            come one at a time.
-        seed: Seed for actions that are sampled, by default that of the run.
-        trust: Whether to run code that the run names though this user has not
-            signed it on this machine.
+        config: Configuration of the run, by default as saved.
+        checkpoint: Training step of a checkpoint, or 'best' for the highest score of an evaluation;
+            by default the last.
+        num_agents: Number of observations in a batch; by default observations are single.
+        seed: Seed for sampled actions, by default that of the run.
+        trust: Run code that the run names though this user has not signed it on this machine.
     """
     directory = pathlib.Path(directory)
     saved = store.restore_config(config, directory, unused=store.UNUSED_BY_POLICY, trusted=trust)
@@ -84,12 +82,11 @@ def _require_fit(
     action_space: gym.Space,
     config: AttrDict,
 ) -> None:
-    """Refuse sizes other than those of a checkpoint, while they are but named.
+    """Refuse sizes that differ from those of a checkpoint, before memory is allocated.
 
-    The networks are made in a graph that is never run, in which weights take no
-    memory however large they are. A function of the user's may want more of
-    its weights than that, so that of what it makes only the layers that the
-    settings name are counted.
+    The networks are made in a graph that is never run, in which weights use no memory. A function
+    of the user may need some of its weights, so that for those only the layers in the settings are
+    counted.
     """
     if callable(config.network):
         storage.require_room(directory, sizes.count_weights(config))
@@ -104,7 +101,7 @@ def _require_fit(
 
 
 def _define_saver(loaded: policy.Policy, directory: pathlib.Path) -> saver.Saver:
-    """Make the saver that sets a policy to what a run has learnt."""
+    """Make the saver that restores a policy from a run."""
     variables = simulation_graph.name_policy(loaded)
     return storage.define_saver(variables, directory, partial=True)
 
@@ -112,31 +109,30 @@ def _define_saver(loaded: policy.Policy, directory: pathlib.Path) -> saver.Saver
 class LoadedPolicy:
     """Chooses actions for observations of an environment.
 
-    Observations and actions are those of the environment itself: normalizing,
-    scaling and clipping are part of the policy, and so is the state of a
-    recurrent one, which `reset` sets back.
+    Observations and actions are those of the environment: normalization, scaling and clipping are
+    part of the policy, and so is the recurrent state, which `reset` clears.
 
-    A policy that has learnt with masks of actions needs them. Its space of
-    observations is a Dict that has them as `action_mask`. Such an observation
-    can be given, or else that of the environment and the mask beside it.
+    A policy that was trained with action masks needs them. Its observation space is a Dict with
+    `action_mask`. It accepts such observations, or those of the environment and the mask
+    separately.
 
     Attributes:
         observation_space: Space of the observations.
         action_space: Space of the actions.
-        convolutional: Whether there are convolutions in what it computes.
-        checkpoint: Training step that the policy is from.
-        normalizer: Mean and deviation that observations are normalized by, see
-            `agents.policies.normalizer`; None if they are not.
-        reward_normalizer: The same of the rewards that it has learnt from.
+        convolutional: Whether networks have convolutions.
+        checkpoint: Training step of the policy.
+        normalizer: Mean and standard deviation of observations, see `agents.policies.normalizer`;
+            None if they are not normalized.
+        reward_normalizer: Statistics of the rewards of the training, in the same form.
 
     Args:
-        policy: The policy.
+        policy: Policy.
         observ_space: Space of the observations.
-        seed: Seed for actions that are sampled.
-        num_agents: Number of observations in a batch, or None for no batch.
-        checkpoint: Training step that the policy is from.
-        normalizer: What observations are normalized by.
-        reward_normalizer: What rewards were normalized by.
+        seed: Seed for sampled actions.
+        num_agents: Number of observations in a batch, or None for single observations.
+        checkpoint: Training step of the policy.
+        normalizer: Statistics of observations.
+        reward_normalizer: Statistics of rewards.
     """
 
     def __init__(
@@ -178,11 +174,11 @@ class LoadedPolicy:
 
     @property
     def policy(self) -> policy.Policy:
-        """What chooses the actions, as algorithms have it."""
+        """Policy as algorithms use it."""
         return self._policy
 
     def reset(self, mask: np.ndarray | None = None) -> None:
-        """Tell that episodes begin, of all agents or where a mask is true."""
+        """Start new episodes, of all agents or where a mask is true."""
         self._begins |= True if mask is None else np.asarray(mask, bool)
 
     def __call__(self, observ: Nest, deterministic: bool = True, mask: Nest = None) -> Nest:
@@ -190,10 +186,9 @@ class LoadedPolicy:
 
         Args:
             observ: Observation, or `num_agents` of them, leaves `[agent, ...]`.
-            deterministic: Take the most probable action rather than sample.
-            mask: Which choices are possible, where that is not part of the
-                observation: a vector, or one for each part of the action;
-                leaves `[agent, ...]` for a batch.
+            deterministic: Take the most probable action instead of sampling.
+            mask: Action mask that is not part of the observation: a vector, or one for each part of
+                the action; leaves `[agent, ...]` for a batch.
         """
         if self._has_text:
             observ = spaces.without_text(self.observation_space, observ)
@@ -214,11 +209,11 @@ class LoadedPolicy:
         return actions if self._batched else actions[0]
 
     def choose(self, observ: Nest, deterministic: bool = True) -> np.ndarray:
-        """Choose actions for a `BatchEnv`, where what is counted is from zero.
+        """Choose actions for a `BatchEnv`, with discrete values starting at zero.
 
         Args:
             observ: Observations, leaves `[agent, ...]`.
-            deterministic: Take the most probable actions rather than sample.
+            deterministic: Take the most probable actions instead of sampling.
         """
         inputs = nested.map(tf.constant, observ)
         begins = tf.constant(self._begins)
@@ -235,7 +230,7 @@ class LoadedPolicy:
         return action.numpy()
 
     def _join(self, observ: Nest, mask: Nest = None) -> Nest:
-        """Put a mask into an observation, as in the training."""
+        """Add a mask to an observation, as in the training."""
         keys = {*observ} if isinstance(observ, dict) else set()
         if mask is None:
             if self._watch is not None and choices.KEY not in keys:
@@ -255,7 +250,7 @@ class LoadedPolicy:
         return {**observ, choices.KEY: flat}
 
     def _require_choices(self, watch: choices.Watch) -> None:
-        """Refuse observations in which nothing is possible."""
+        """Refuse observations without a possible choice."""
         found = watch.first_stuck(self._observ[choices.KEY])
         if found is not None:
             row, part = found

@@ -1,4 +1,4 @@
-"""The statistics that a run normalizes by, as arrays."""
+"""Statistics of the normalizers of a run, as arrays."""
 
 import dataclasses
 import math
@@ -24,20 +24,19 @@ MOST_VALUES = 1e18
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Normalizer:
-    """Centers and scales by statistics of what has been seen.
+    """Centers and scales values by saved statistics.
 
         normalizer = agents.load('runs/pendulum').normalizer
-        normalizer(observ)   # (observ - mean) / std, within -clip and clip.
+        normalizer(observ)   # (observ - mean) / std, clipped to [-clip, clip].
 
-    Of observations that are a Dict or a Tuple, mean and std are such as well,
-    with an array for each part that is normalized and None for the others,
-    such as images.
+    For Dict or Tuple observations, mean and std have the same structure, with an array for each
+    normalized part and None for others, such as images.
 
     Attributes:
-        mean: What is subtracted.
-        std: What it is divided by then, the standard deviation.
+        mean: Mean to subtract.
+        std: Standard deviation to divide by.
         clip: Limit of the absolute result, or None.
-        count: How many values the statistics are of.
+        count: Number of values in the statistics.
     """
 
     mean: Any
@@ -46,7 +45,7 @@ class Normalizer:
     count: int
 
     def __call__(self, value: Any) -> Nest:
-        """Normalize values `[..., *shape]`, those of a mask left out."""
+        """Normalize values `[..., *shape]`, without those of a mask."""
         return nested.map(self._normalize, self.mean, self.std, value)
 
     def _normalize(self, mean: Any, std: Any, value: Any) -> Nest:
@@ -60,7 +59,7 @@ class Normalizer:
 
 
 def of_observations(normalizer: 'NormalizeObserv', clip: float | None) -> Normalizer | None:
-    """That of a policy, or None if it has none."""
+    """Return the normalizer of a policy, or None."""
     parts = normalizer.parts()
     used = [part for part in nested.flatten(parts) if part is not None]
     if not used:
@@ -73,10 +72,9 @@ def of_observations(normalizer: 'NormalizeObserv', clip: float | None) -> Normal
 
 
 def of_rewards(logdir: pathlib.Path, step: int, clip: float | None) -> Normalizer | None:
-    """That of a run's rewards in a checkpoint, or None if it has none.
+    """Return the normalizer of rewards from a checkpoint of a run, or None.
 
-    Rewards are scaled by the deviation of what is discounted of them, and not
-    centered.
+    Rewards are divided by the standard deviation of discounted returns, and not centered.
     """
     from agents.parts import normalize  # These need TensorFlow.
     from agents.tools.runs import tensors

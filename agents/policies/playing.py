@@ -1,4 +1,4 @@
-"""What the commands share that play the policy of a run."""
+"""Playing of episodes, shared by evaluation, recording and videos."""
 
 import contextlib
 import pathlib
@@ -32,12 +32,12 @@ PLAYED = (
 
 
 class Run(NamedTuple):
-    """A run whose policy is played.
+    """Run whose policy is played.
 
     Attributes:
         logdir: Directory of the run.
-        config: Settings that it was trained with.
-        env_config: Settings that environments are made by.
+        config: Settings of the training.
+        env_config: Settings of the environments.
         checkpoint: Training step of a checkpoint, or 'best'; None for the last.
     """
 
@@ -50,13 +50,12 @@ class Run(NamedTuple):
     def start(
         self, num_agents: int, env_processes: bool | None = None, render_mode: str | None = None
     ) -> Iterator[tuple[Any, Any]]:
-        """Start environments and load the policy, for so many agents.
+        """Start environments and load the policy for as many agents.
 
         Args:
             num_agents: Number of environments.
-            env_processes: Whether environments have processes of their own,
-                None for where that is quicker.
-            render_mode: How environments render, if they are to be seen.
+            env_processes: Use worker processes, None for whichever is faster.
+            render_mode: Render mode, or None.
         """
         config = self.env_config
         kind = env_kinds.of(config)
@@ -83,12 +82,11 @@ def open_run(
 
     Args:
         logdir: Directory of the run.
-        checkpoint: Training step of a checkpoint, or 'best'; by default the
-            last.
-        config: The configuration, where functions of it cannot be found again.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the last.
+        config: Configuration, if its functions cannot be found again.
         changes: Texts `key=value` that replace settings of the environment.
-        env: Environment to play in instead of that of the run.
-        trust: Whether to run code that the run names though it is not signed.
+        env: Environment instead of that of the run.
+        trust: Run code that the run names though it is not signed.
     """
     config = store.restore_config(config, logdir, changes, env=env, trusted=trust)
     changed = overrides.apply(config, changes)
@@ -101,16 +99,16 @@ def open_run(
 
 
 class Step(NamedTuple):
-    """A step of all agents; the fields are `[agent, ...]`.
+    """Step of all agents; the fields are `[agent, ...]`.
 
     Attributes:
-        observ: What was acted on.
-        action: The actions, within bounds and counted from zero.
-        reward: The rewards.
-        terminated: Where the episode has ended.
-        truncated: Where it was cut off.
-        counts: Where the step is one of an episode that was asked for.
-        lost: Where nothing was played, so that the episode begins anew.
+        observ: Observations that were acted on.
+        action: Actions, within bounds and starting at zero.
+        reward: Rewards.
+        terminated: Mask of terminated episodes.
+        truncated: Mask of truncated episodes.
+        counts: Mask of agents whose step belongs to a requested episode.
+        lost: Mask of lost steps, after which the episode starts again.
     """
 
     observ: Nest
@@ -127,16 +125,15 @@ class Step(NamedTuple):
 
 
 def play(batch_env: Any, policy: Any, num_episodes: int, deterministic: bool) -> Iterator[Step]:
-    """Play episodes, as many of each environment but for one.
+    """Play episodes, equally many in each environment up to one.
 
-    Those that end first are not more of them than others, which would make
-    short episodes more frequent.
+    Taking those that end first would make short episodes more frequent.
 
     Args:
-        batch_env: The environments, no more than there are episodes.
-        policy: A policy for as many agents, see `agents.load`.
-        num_episodes: How many episodes of all environments together.
-        deterministic: Take the most probable actions rather than sample.
+        batch_env: Environments, at most as many as episodes.
+        policy: Policy for as many agents, see `agents.load`.
+        num_episodes: Number of episodes of all environments together.
+        deterministic: Take the most probable actions instead of sampling.
     """
     share, rest = divmod(num_episodes, len(batch_env))
     left = share + (np.arange(len(batch_env)) < rest)
@@ -153,7 +150,7 @@ def play(batch_env: Any, policy: Any, num_episodes: int, deterministic: bool) ->
 
 
 def _require_played(config: AttrDict, changed: AttrDict) -> None:
-    """Refuse settings that would be ignored, such as those of a network."""
+    """Refuse changed settings that would have no effect, such as those of a network."""
     for key in changed:
         if key not in PLAYED and changed[key] != config[key]:
             raise errors.ConfigError(

@@ -1,4 +1,4 @@
-"""Records episodes of a trained policy, for others to learn from."""
+"""Recording of demonstrations."""
 
 import pathlib
 from collections.abc import Sequence
@@ -28,26 +28,22 @@ def record(
     env: Any = None,
     trust: bool = False,
 ) -> Demonstrations:
-    """Record episodes of a run's policy in a file, to learn from.
+    """Record episodes of the policy of a run in a file, as demonstrations.
 
     Args:
         logdir: Directory of the run.
-        outfile: The file.
-        num_episodes: How many episodes.
-        checkpoint: Training step of a checkpoint, or 'best'; by default the
-            last.
-        config: The configuration, where functions of it cannot be found again.
-        deterministic: Take the most probable actions rather than sample.
-        env_processes: Whether environments have processes of their own, None
-            for where that is quicker.
+        outfile: File to write.
+        num_episodes: Number of episodes.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the last.
+        config: Configuration, if its functions cannot be found again.
+        deterministic: Take the most probable actions instead of sampling.
+        env_processes: Use worker processes, None for whichever is faster.
         changes: Texts `key=value` that replace settings.
-        env: Environment to play in instead of that of the run: a name, or a
-            class or function.
-        trust: Whether to run code that the run names though this user has not
-            signed it on this machine.
+        env: Environment instead of that of the run: a name, or a class or function.
+        trust: Run code that the run names though this user has not signed it on this machine.
 
     Returns:
-        The recorded steps, with `scores` and `lengths` of the episodes.
+        Recorded steps, with `scores` and `lengths` of the episodes.
     """
     # Environments may change the working directory.
     logdir, file = pathlib.Path(logdir).absolute(), files.place(outfile)

@@ -1,4 +1,4 @@
-"""Makes videos of a trained policy, and a plot of how it learnt."""
+"""Videos of trained policies, and plots of their learning curves."""
 
 import contextlib
 import pathlib
@@ -38,29 +38,24 @@ def visualize(
     trust: bool = False,
     written: Callable[[pathlib.Path, float | None], None] | None = None,
 ) -> list[pathlib.Path]:
-    """Write videos of episodes of the most probable actions, and a plot.
+    """Write videos of episodes with the most probable actions, and a learning curve.
 
     Args:
         logdir: Directory of the run.
         outdir: Directory for the files, by default that of the run.
         num_agents: Number of environments that are played at the same time.
         num_episodes: Number of episodes of each.
-        checkpoint: Training step of a checkpoint, or 'best'; by default the
-            last.
-        config: The configuration, where functions of it cannot be found again.
-        env_processes: Whether environments have processes of their own, None
-            for where that is quicker.
+        checkpoint: Training step of a checkpoint, or 'best'; by default the last.
+        config: Configuration, if its functions cannot be found again.
+        env_processes: Use worker processes, None for whichever is faster.
         changes: Texts `key=value` that replace settings.
-        env: Environment to play in instead of that of the run: a name, or a
-            class or function.
-        trust: Whether to run code that the run names though this user has not
-            signed it on this machine.
-        written: Called with each file once it is written, and the score of the
-            episode that it shows, None for the plot.
+        env: Environment instead of that of the run: a name, or a class or function.
+        trust: Run code that the run names though this user has not signed it on this machine.
+        written: Called with each file once it is written and the score of its episode, None for the
+            plot.
 
     Returns:
-        The files: the plot, then a video of each episode, whose name ends with
-        the step of the checkpoint.
+        Files: the plot, then a video of each episode, named with the step of the checkpoint.
     """
     # Environments may change the working directory.
     shown = pathlib.Path(logdir if outdir is None else outdir)
@@ -90,7 +85,7 @@ def visualize(
 def _play(
     batch_env: Any, policy: Any, outdir: pathlib.Path, num_episodes: int
 ) -> Iterator[tuple[pathlib.Path, float]]:
-    """Play episodes and write each to a file; yields it and the score."""
+    """Play episodes and write each to a file; yields the file and the score."""
     videos: dict[int, Video] = {}
     try:
         yield from _play_all(batch_env, policy, outdir, num_episodes, videos)
@@ -141,10 +136,10 @@ def _play_all(
 
 
 class Video:
-    """An MP4 file that frames are added to, and which is there once closed.
+    """MP4 file of frames, which gets its name when closed.
 
     Args:
-        file: The file.
+        file: File to write.
         fps: Frames per second.
     """
 
@@ -156,7 +151,7 @@ class Video:
         self._stack = contextlib.ExitStack()
 
     def add(self, frame: Any) -> None:
-        """Add a frame, `[height, width, 3]` bytes."""
+        """Add a frame `[height, width, 3]` of bytes."""
         frame = np.asarray(frame)
         if frame.ndim != 3 or frame.shape[-1] != 3 or not frame.size:
             raise errors.EnvError(
@@ -197,14 +192,14 @@ class Video:
                 self._writer.close()
 
     def discard(self) -> None:
-        """Close it without a file being there."""
+        """Close without leaving a file."""
         with contextlib.suppress(_Discarded):
             self._stack.callback(_discard)
             self.close()
 
 
 class _Discarded(Exception):
-    """Keeps a file that is being written from getting its name."""
+    """Raised to discard a file that is being written."""
 
 
 def _discard() -> None:

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _find(given: argparse.Namespace) -> tuple[Experiment, list[str]]:
-    """The settings that are asked for, and the command to train with them."""
+    """Return the settings, and the command to train with them."""
     # The check makes the environment itself, and sees its observations.
     experiment = experiments.find(given.config, given.env, look=False)
     shown = [

@@ -1,4 +1,4 @@
-"""The run that a command line asks for: its directory and its settings."""
+"""Run that a command line asks for: its directory and settings."""
 
 import argparse
 import contextlib
@@ -19,13 +19,13 @@ from agents.training.experiments import Experiment
 def claim(
     given: argparse.Namespace, terminal: console.Console, stack: contextlib.ExitStack, ranks: World
 ) -> tuple[pathlib.Path, AttrDict]:
-    """The directory of the run and its settings, told on the terminal.
+    """Return the directory of the run and its settings, and print them.
 
     Args:
-        given: The options of `agents train`.
-        terminal: Where to tell.
-        stack: Removes the directory in the end if nothing is in it.
-        ranks: Those that train together.
+        given: Options of `agents train`.
+        terminal: Console.
+        stack: Removes the directory at the end if it is empty.
+        ranks: All ranks.
     """
     directory, experiment, old, config = _choose(given, ranks)
     plan.require_valid(config, ranks.size)
@@ -48,29 +48,29 @@ def claim(
 
 
 def find_settings(given: argparse.Namespace) -> AttrDict:
-    """The settings that a training would have."""
+    """Return the settings that a training would have."""
     *_, config = _choose(given, ALONE)
     return config
 
 
 def pattern(given: argparse.Namespace) -> str:
-    """What the name of the directory of the run matches."""
+    """Return a pattern for the name of the directory of the run."""
     return given.name or f'*-{_name(given)}'
 
 
 def as_given(given: argparse.Namespace, directory: pathlib.Path) -> pathlib.Path:
-    """The directory of a run as the user has named the one it is in."""
+    """Return the directory of a run relative to the one that the user gave."""
     return pathlib.Path(given.logdir) / directory.relative_to(given.home)
 
 
 def _choose(
     given: argparse.Namespace, ranks: World
 ) -> tuple[pathlib.Path | None, Experiment, AttrDict | None, AttrDict]:
-    """What a command line asks for.
+    """Find the run and its settings.
 
     Returns:
-        The directory that it names; what to train; the settings that the run
-        there has, if there is one; and those that it is going to have.
+        Directory that is named; experiment; settings of an existing run in it, if any; and settings
+        of the run to be.
     """
     directory, read = _directory(given), None
     # Other machines need not see the files of this one, nor the user's key.
@@ -106,7 +106,7 @@ def _choose(
 
 
 def _directory(given: argparse.Namespace) -> pathlib.Path | None:
-    """The directory that a name or a timestamp names."""
+    """Return the directory for a name or a timestamp."""
     if given.name:
         run_directory.require_name(given.name, given.logdir)
         return given.home / given.name
@@ -118,14 +118,14 @@ def _directory(given: argparse.Namespace) -> pathlib.Path | None:
 
 
 def _name(given: argparse.Namespace) -> str:
-    """What the run is called."""
+    """Return the name of the run."""
     if given.config or given.env:
         return experiments.name_of(given.config, given.env, given.algorithm)
     return given.name
 
 
 def _changes(given: argparse.Namespace) -> list[str]:
-    """The settings that options replace, as `overrides` takes them."""
+    """Return the settings that options replace, as `overrides` takes them."""
     changes = [*given.set]
     for key in ('steps', 'seed'):
         value = getattr(given, key)
@@ -143,16 +143,16 @@ def _require_same(
     changes: list[str],
     trusted: bool,
 ) -> None:
-    """Refuse to go on with a run of another environment or algorithm.
+    """Refuse to resume a run of another environment or algorithm.
 
     A function takes the place of one that cannot be imported again.
 
     Args:
-        shown: The directory of the run.
+        shown: Directory of the run.
         saved: Its settings.
-        asked: The environment and the algorithm of the command.
+        asked: Environment and algorithm of the command.
         changes: Texts `key=value` of settings that are changed on purpose.
-        trusted: Whether to use code that others name.
+        trusted: Use code that the run names though it is not signed.
     """
     for key, value in asked.items():
         old, new = saved.values.get(key), plain_yaml.simplify(value)
@@ -170,13 +170,13 @@ def _require_same(
 def _tell_differences(
     config: AttrDict, changed: AttrDict, written: AttrDict, terminal: console.Console
 ) -> None:
-    """Tell which settings of a run are changed, and which are kept.
+    """Print which settings of a run are changed, and which are kept.
 
     Args:
-        config: The settings as the run has them.
-        changed: The settings as they are changed.
-        written: The settings of the config that it is resumed with.
-        terminal: Where to tell.
+        config: Settings as the run has them.
+        changed: Settings as they are changed.
+        written: Settings of the config that it is resumed with.
+        terminal: Console.
     """
     # Whatever is asked for, what it began from stays what it was.
     for key in [key for key in config if key != 'begin_from']:

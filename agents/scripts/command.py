@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run() -> int:
-    """Run a command as all that this process does; returns its exit code."""
+    """Run a command as the whole process; returns its exit code."""
     code = main()
     from agents.terminal import interrupts
 

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def print_settings(find: Callable[[], AttrDict]) -> int:
-    """Print all settings of a config that is found; returns the exit code."""
+    """Print all settings of a config; returns the exit code."""
     from agents.config import checks, render, store
 
     terminal = console.on_terminal()
@@ -46,10 +46,10 @@ def print_settings(find: Callable[[], AttrDict]) -> int:
 
 
 def list_lines(width: int | None = None) -> Iterator[str]:
-    """List configs by environment: name, algorithm, steps and what is said.
+    """Format configs by environment: name, algorithm, steps and description.
 
     Args:
-        width: Columns of the terminal; by default each config is one line.
+        width: Width of the terminal; by default each config is one line.
     """
     names = lookup.list_configs()
     made = {name: getattr(configs, name)() for name in names}
@@ -74,7 +74,7 @@ def _first_line(name: str) -> str:
 
 
 def _append(row: str, text: str, width: int | None) -> Iterator[str]:
-    """A row with a text behind it, or below where there is no room."""
+    """Append a text to a row, or put it below if there is no room."""
     if not text:
         yield row
     elif not width or len(row) + 2 + len(text) <= width:

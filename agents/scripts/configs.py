@@ -62,7 +62,7 @@ ALGORITHMS = ('ppo', 'reinforce', 'trpo', 'npg', 'acktr', 'gail', 'behaviour_clo
 
 
 def algorithm_of(config: AttrDict) -> str:
-    """Which of the functions above a config is made by."""
+    """Return the function above that a config is made by."""
     if config.rewards != 'environment':
         return 'gail'
     natural = config.algorithm == 'trpo' and not config.line_search
@@ -102,12 +102,12 @@ DOUBLE_PENDULUM: dict[str, Any] = {
 
 
 def mujoco(env: str, define: Callable[..., AttrDict] = ppo, **settings: Any) -> AttrDict:
-    """What suits the locomotion of MuJoCo; install `agents[mujoco]`.
+    """Settings for the locomotion tasks of MuJoCo; install `agents[mujoco]`.
 
     Args:
         env: Id of the environment.
         define: Base of the algorithm.
-        settings: What differs.
+        settings: Changed settings.
     """
     defaults = {
         'steps': 1_000_000,
@@ -121,7 +121,7 @@ def mujoco(env: str, define: Callable[..., AttrDict] = ppo, **settings: Any) -> 
 
 
 def mujoco_trpo(env: str, define: Callable[..., AttrDict] = trpo, **settings: Any) -> AttrDict:
-    """The same for algorithms that take one step a rollout."""
+    """Settings for MuJoCo, for algorithms with one step per rollout."""
     defaults = {
         'num_agents': 8,
         'update_every': 256,
@@ -132,17 +132,17 @@ def mujoco_trpo(env: str, define: Callable[..., AttrDict] = trpo, **settings: An
 
 
 def mujoco_cloning(env: str, **settings: Any) -> AttrDict:
-    """The same for behaviour cloning, of one step of twenty."""
+    """Settings for MuJoCo, for behaviour cloning with one step of twenty."""
     defaults = {'steps': 200_000, 'eval_every': 20_000, 'demonstration_every': 20}
     return mujoco(env, behaviour_cloning, **{**defaults, **settings})
 
 
 def images(env: Any, **settings: Any) -> AttrDict:
-    """What suits PPO where observations are large images.
+    """Settings of PPO for observations that are large images.
 
     Args:
-        env: The environment.
-        settings: What differs.
+        env: Environment.
+        settings: Changed settings.
     """
     defaults: dict[str, Any] = {
         'num_agents': 8,
@@ -442,7 +442,7 @@ def walker_cloning() -> AttrDict:
 
 
 def native(config: AttrDict, **settings: Any) -> AttrDict:
-    """The same on an environment that is written in TensorFlow."""
+    """Settings for the native version of the environment."""
     return config.copy(env=f'native:{config.env}', **settings)
 
 

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(exported: Exported) -> None:
-    """Print what was written, what it was compared with and how to use it."""
+    """Print what was written, the comparison and how to use it."""
     shown, about = console.on_terminal(), exported.description
     path, *beside = map(console.short, exported.paths)
     more = f' with {beside[0]}' if beside else ''

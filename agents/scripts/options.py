@@ -1,9 +1,8 @@
-"""Parses the options of commands and refuses those that there are not.
+"""Option parser of the commands.
 
-What several commands have is added by a method of the parser, so that it reads
-and means the same in all of them. Their order in a help is: what it is about (a
-run, or what to train), options of the command alone, and then `add_functions`,
-`add_set`, `add_steps`, `add_seed`, `add_env_processes`, `add_ranks` and
+Options of several commands are added by methods, so that they are the same everywhere. Their order
+in a help is: the subject (a run, or what to train), options of the command alone, and then
+`add_functions`, `add_set`, `add_steps`, `add_seed`, `add_env_processes`, `add_ranks` and
 `add_quiet`.
 """
 
@@ -23,14 +22,14 @@ LIKENESS = 0.6
 
 
 class Parser(argparse.ArgumentParser):
-    """Parses options that are written out, and suggests the nearest.
+    """Parses options without abbreviations, and suggests the closest for unknown ones.
 
     Args:
-        prog: The command.
-        description: What it does.
-        epilog: What the help ends with.
-        examples: Commands that the help shows.
-        usage: What the help begins with, by default all options.
+        prog: Name of the command.
+        description: Description.
+        epilog: End of the help.
+        examples: Examples in the help.
+        usage: Usage line, by default with all options.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def add_run(self) -> None:
-        """Add the options that choose what one run has learnt, and when."""
+        """Add the options that choose a run and a checkpoint."""
         self.add_argument('--logdir', required=True, metavar='RUN', help='directory of the run')
         self.add_argument(
             '--checkpoint',
@@ -83,10 +82,10 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_experiment(self, algorithm: bool = True) -> None:
-        """Add the options that say what to train, see `experiments.find`.
+        """Add the options that choose what to train, see `experiments.find`.
 
         Args:
-            algorithm: Whether it matters what learns.
+            algorithm: Whether to add the option for the algorithm.
         """
         self.add_argument(
             '--config', metavar='NAME', help='a config of `agents configs`, or file.py:function'
@@ -103,7 +102,7 @@ class Parser(argparse.ArgumentParser):
             )
 
     def add_sample(self) -> None:
-        """Add the option for other actions than the most probable."""
+        """Add the option to sample actions."""
         self.add_argument(
             '--sample',
             action='store_true',
@@ -111,7 +110,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_functions(self) -> None:
-        """Add the options for what a run cannot say, or is not to decide.
+        """Add the options for functions and the environment of a run.
 
         See `experiments.find_for_run`.
         """
@@ -126,7 +125,7 @@ class Parser(argparse.ArgumentParser):
         self.add_trust()
 
     def add_trust(self) -> None:
-        """Add the option to use code that others name, see `trust`."""
+        """Add the option to run code that an unsigned run names, see `trust`."""
         self.add_argument(
             '--trust',
             action='store_true',
@@ -137,7 +136,7 @@ class Parser(argparse.ArgumentParser):
     def add_set(self) -> None:
         """Add the option that replaces settings, see `overrides`.
 
-        An unknown option that is like a setting is refused with that.
+        An unknown option that resembles a setting is refused with that hint.
         """
         self._settings = SETTINGS
         self.add_argument(
@@ -161,15 +160,15 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_quiet(self, text: str = 'print errors only') -> None:
-        """Add the option that keeps a command from telling how it goes on.
+        """Add the option that silences progress.
 
         Args:
-            text: What is printed all the same.
+            text: Output that remains.
         """
         self.add_argument('--quiet', action='store_true', help=text)
 
     def add_env_processes(self) -> None:
-        """Add the options that decide where environments are stepped."""
+        """Add the options for worker processes."""
         self.add_argument(
             '--env_processes',
             action='store_true',
@@ -185,7 +184,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_ranks(self) -> None:
-        """Add the option for several processes, see `launcher`."""
+        """Add the option for several ranks, see `launcher`."""
         self.add_argument(
             '--nprocs',
             type=int,

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _train_as_asked(given: argparse.Namespace, ranks: World) -> tuple[int, bool]:
-    """Train; returns the exit code and whether other ranks know nothing."""
+    """Train; returns the exit code, and whether other ranks have to be told."""
     directory = None
     shown = ranks.is_first and not given.quiet
     with (
@@ -87,15 +87,15 @@ def _end(
     terminal: console.Console,
     signals: interrupts.Interrupts,
 ) -> int:
-    """Tell why the training ended early; returns the exit code.
+    """Print why the training ended early; returns the exit code.
 
     Args:
-        error: What ended it.
+        error: Exception that ended it.
         directory: Directory of the run, if there is one already.
-        name: How the user calls it.
-        again: The options that let it go on.
-        terminal: Where to tell.
-        signals: The signal that ended it, if one did.
+        name: Directory as the user gave it.
+        again: Options to resume it.
+        terminal: Console.
+        signals: Signal context.
     """
     stopped = isinstance(error, (errors.Cancelled, KeyboardInterrupt))
     mistake = isinstance(error, errors.UserError) and not stopped

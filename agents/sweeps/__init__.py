@@ -1,7 +1,7 @@
 """Several trainings with different settings and seeds.
 
-run_sweep   `agents.sweep`; sweep_result, what it returns
-sweep_plan  the plan of a sweep and its file
+run_sweep   `agents.sweep`; sweep_result, its result
+sweep_plan  plan of a sweep and its file
 search      settings chosen by Optuna
 trials      trainings in processes of their own
 """

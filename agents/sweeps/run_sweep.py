@@ -1,4 +1,4 @@
-"""Trains several times: seeds, lists of settings, or a search for good ones."""
+"""Sweeps: trainings with several seeds, a grid of settings, or a search."""
 
 import contextlib
 import math
@@ -40,30 +40,28 @@ def sweep(
     say: console.Console | None = None,
     trust: bool = False,
 ) -> sweep_result.Sweep:
-    """Train with several seeds and settings, in processes side by side.
+    """Train with several seeds and settings, in parallel processes.
 
-    What was begun in the same directory before goes on: trials that are
-    finished are kept, and those that were interrupted go on from their last
-    checkpoints. One that fails does not end the others.
+    An earlier sweep in the same directory is resumed: finished trials are kept, and interrupted
+    ones continue from their last checkpoints. A trial that fails does not end the others.
 
     Args:
-        config: Name of a config, or file.py:function. Without one, and without
-            `env`, the sweep whose directory is `logdir` goes on.
+        config: Name of a config, or file.py:function. Without it, and without `env`, the sweep in
+            `logdir` is resumed.
         seeds: Seeds of each setting, by default that of the config.
         grid: Values of settings, all combinations of which are tried.
-        search: What settings are searched for instead: `LOW..HIGH`,
-            `log:LOW..HIGH` or values that commas separate, by name; needs
-            Optuna.
-        trials: How many settings a search tries.
-        jobs: How many processes run side by side, by default one per core.
-        logdir: Directory that the sweep's is made in.
-        name: Name of that, by default `sweep-` and the config.
-        changes: Texts `key=value` that replace settings of all.
-        env: Environment, as of `agents train --env`.
-        algorithm: What learns where there is no config.
-        say: Where to tell what is going on, by default nowhere.
-        trust: Whether to run code that the sweep in `logdir` names though this
-            user has not signed it on this machine.
+        search: Ranges of settings to search instead, by name: `LOW..HIGH`, `log:LOW..HIGH` or
+            values separated by commas; needs Optuna.
+        trials: Number of settings that a search tries.
+        jobs: Number of parallel processes, by default one per core.
+        logdir: Directory for the directory of the sweep.
+        name: Name of that directory, by default `sweep-` and the config.
+        changes: Texts `key=value` that replace settings of all trials.
+        env: Environment, as in `agents train --env`.
+        algorithm: Algorithm if there is no config.
+        say: Console for progress, by default none.
+        trust: Run code that the sweep in `logdir` names though this user has not signed it on this
+            machine.
     """
     if name:
         run_directory.require_name(name, logdir)
@@ -103,7 +101,7 @@ def sweep(
 def _run(
     directory: pathlib.Path, plan: Plan | None, jobs: int | None, say: console.Console, trust: bool
 ) -> sweep_result.Sweep:
-    """Run what there is to do in a directory."""
+    """Run the remaining trials of a directory."""
     jobs = len(cpu.cores()) if jobs is None else jobs
     if jobs < 1:
         raise errors.ConfigError(f'jobs={jobs} would run nothing.')
@@ -125,11 +123,10 @@ def _run(
 def _open(
     directory: pathlib.Path, plan: Plan | None, stack: contextlib.ExitStack, trust: bool
 ) -> tuple[Plan, AttrDict, list[Trial]]:
-    """Take the directory of a sweep.
+    """Lock the directory of a sweep, and read or write its plan.
 
     Returns:
-        The plan, the settings that all trials begin with, and the trials that
-        there are from before.
+        Plan, settings that all trials share, and trials from before.
     """
     there = sweep_plan.is_in(directory)
     if not there:
@@ -159,15 +156,15 @@ def _open(
 
 
 class _Work:
-    """Runs the trials of a sweep, and tells of them.
+    """Runs the trials of a sweep, and prints progress.
 
     Args:
         directory: Directory of the sweep.
-        plan: What is tried.
-        config: Settings that all begin with.
+        plan: Plan.
+        config: Settings that all trials share.
         runner: Runs trials.
         begun: Trials from before.
-        say: Where to tell.
+        say: Console for progress.
     """
 
     def __init__(
@@ -234,7 +231,7 @@ class _Work:
         return results
 
     def _start(self) -> bool:
-        """Start what can be; returns whether there is more to start."""
+        """Start trials on free processes; returns whether there are more to start."""
         while not self._runner.is_full:
             waiting = [t for t in self.trials if t.state == trials.WAITING]
             if not waiting:
@@ -266,12 +263,12 @@ class _Work:
         return True
 
     def _final(self) -> set[str]:
-        """Return the states of trials that are not tried again."""
+        """Return the states of trials that are not started again."""
         final = {trials.FINISHED, trials.PRUNED}
         return final | {trials.FAILED} if self._plan.search else final
 
     def _take(self, trial: Trial) -> None:
-        """Take in and tell what has become of a trial."""
+        """Record and print the result of a trial."""
         label = errors.escape(trial.name)
         if trial.state == trials.FINISHED:
             curve = trials.read_curve(self._directory / trial.name)
@@ -288,7 +285,7 @@ class _Work:
         self._save()
 
     def _tell_point(self, point: int) -> None:
-        """Tell a search of a point, once all its trials have ended."""
+        """Report a point to the search, once all its trials have ended."""
         members = [each for each in self.trials if each.point == point]
         state = self._state(members)
         if state != 'begun' and point not in self._told:
@@ -297,7 +294,7 @@ class _Work:
             self._points.tell(point, score, state)
 
     def _look(self) -> None:
-        """Look how trials get on, and give up those that a search does."""
+        """Read the progress of trials, and stop those that a search prunes."""
         shares = {each.name: self._share(each) for each in self.trials}
         ended = sum(each.state not in (trials.WAITING, trials.RUNNING) for each in self.trials)
         running = ' '.join(f'{shares[each.name]:.0%}' for each in self._runner.running)
@@ -327,7 +324,7 @@ class _Work:
         return trials.share_done(trial, self._directory, steps)
 
     def _give_up(self, point: int) -> None:
-        """Stop the trials of a point that a search gives up."""
+        """Stop the trials of a point that a search prunes."""
         members = [each for each in self.trials if each.point == point]
         scores = self._scores(members)
         first = self._reported.get(point, 0)
@@ -343,19 +340,19 @@ class _Work:
                 break
 
     def _scores(self, members: Sequence[Trial]) -> list[float]:
-        """The means over seeds of the evaluations that all of them have."""
+        """Return the means over seeds of the evaluations that all of them have."""
         found = [trials.read_curve(self._directory / t.name) for t in members]
         lists: list[list[float]] = [[] if each is None else each.scores.tolist() for each in found]
         return [sum(some) / len(some) for some in zip(*lists, strict=False)]
 
     def _score(self, members: Sequence[Trial]) -> float | None:
-        """The mean over seeds of their last scores, None if one has none."""
+        """Return the mean over seeds of the last scores, None if one is missing."""
         scores = [trials.final_score(each, self._directory) for each in members]
         mean = sum(scores) / len(scores)
         return mean if math.isfinite(mean) else None
 
     def _state(self, members: Sequence[Trial]) -> str:
-        """Return the state of a point; `begun` if not all trials ended."""
+        """Return the state of a point; `begun` if not all trials have ended."""
         states = {each.state for each in members}
         if states & {trials.WAITING, trials.RUNNING}:
             return 'begun'

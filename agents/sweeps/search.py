@@ -1,4 +1,4 @@
-"""Which settings trials are tried with: all of a grid, or those of a search."""
+"""Settings of trials: all combinations of a grid, or those of a search."""
 
 import contextlib
 import itertools
@@ -23,13 +23,13 @@ Settings = Mapping[str, Any]
 
 
 class Range(NamedTuple):
-    """Numbers that a setting may have.
+    """Range of numbers for a setting.
 
     Attributes:
-        low: The smallest.
-        high: The largest.
-        log: Whether all orders of magnitude are as likely.
-        whole: Whether they are whole.
+        low: Minimum.
+        high: Maximum.
+        log: Sample on a logarithmic scale.
+        whole: Integers only.
     """
 
     low: float
@@ -44,7 +44,7 @@ class Range(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Values that a setting may have."""
+    """Choices for a setting."""
 
     values: list[Any]
 
@@ -53,12 +53,12 @@ class Choice(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What is known of a point that was tried before.
+    """Result of a point that was tried before.
 
     Attributes:
-        settings: Its settings.
-        score: Its score, None if it has none.
-        scores: The scores of its evaluations, as far as it came.
+        settings: Settings.
+        score: Score, or None.
+        scores: Scores of its evaluations so far.
         state: `finished`, `failed`, `pruned` or `begun`.
     """
 
@@ -69,23 +69,23 @@ class Result(NamedTuple):
 
 
 class Points(Protocol):
-    """Points in the space of settings, which are tried one after another."""
+    """Sequence of points in the space of settings."""
 
     def next(self) -> Settings | None:
-        """The settings of the next point; None if there are no more."""
+        """Return the settings of the next point; None at the end."""
 
     def report(self, point: int, number: int, score: float) -> bool:
-        """Take in the score of an evaluation; returns whether to give up."""
+        """Receive the score of an evaluation; returns whether to prune the point."""
 
     def tell(self, point: int, score: float | None, state: str) -> None:
-        """Take in what became of a point."""
+        """Receive the result of a point."""
 
 
 class Grid:
-    """All combinations of values.
+    """Combinations of all values.
 
     Args:
-        values: The values of each setting.
+        values: Values of each setting.
     """
 
     def __init__(self, values: Mapping[str, Sequence[Any]]):
@@ -115,17 +115,13 @@ class Grid:
 
 
 class Search:
-    """Points that Optuna proposes, by a tree-structured Parzen estimator.
-
-    Those whose evaluations are below the median of others at the same time
-    are given up.
+    """Points proposed by the TPE sampler of Optuna, with median pruning.
 
     Args:
-        space: What each setting may be.
-        count: How many points.
-        evaluations: How many evaluations a trial has.
-        results: Points that were tried before; those that were only begun come
-            first.
+        space: Range or choices of each setting.
+        count: Number of points.
+        evaluations: Number of evaluations of a trial.
+        results: Points that were tried before; unfinished ones come first.
     """
 
     def __init__(
@@ -180,7 +176,7 @@ class Search:
             return self._study.ask(self._distributions())
 
     def _add(self, result: Result) -> Any:
-        """Tell the study of a point that was tried before."""
+        """Add an earlier point to the study."""
         parameters = {
             key: _parameter(self._space[key], value) for key, value in result.settings.items()
         }
@@ -203,7 +199,7 @@ class Search:
         return trial
 
     def _values(self, trial: Any) -> Settings:
-        """The settings of a trial of Optuna's."""
+        """Return the settings of a trial of Optuna."""
         values = {}
         for key, kind in self._space.items():
             value = trial.params[key]
@@ -231,18 +227,17 @@ class Search:
 
 
 def parse_space(config: AttrDict, texts: Mapping[str, str]) -> dict[str, Range | Choice]:
-    """Read what a search may choose from.
+    """Parse the space of a search.
 
     Args:
-        config: The settings that are searched for better ones.
-        texts: Of each setting `LOW..HIGH`, `log:LOW..HIGH`, or values that
-            commas separate.
+        config: Settings to be improved.
+        texts: For each setting `LOW..HIGH`, `log:LOW..HIGH`, or values separated by commas.
     """
     return {key: _parse_kind(config, key, text) for key, text in texts.items()}
 
 
 def import_optuna() -> Any:
-    """The library, which only a search needs."""
+    """Import Optuna, which only a search needs."""
     try:
         import optuna
     except ImportError as error:
@@ -280,7 +275,7 @@ def _parse_kind(config: AttrDict, key: str, text: str) -> Range | Choice:
 
 
 def _parameter(kind: Range | Choice, value: Any) -> Any:
-    """What Optuna calls the value of a setting."""
+    """Return the parameter of Optuna for the value of a setting."""
     if isinstance(kind, Choice):
         return str(kind.values.index(value))
     return value
@@ -288,14 +283,14 @@ def _parameter(kind: Range | Choice, value: Any) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep from the terminal what Optuna warns of, such as experiments."""
+    """Silence warnings of Optuna within this context."""
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         yield
 
 
 def describe(settings: Settings, between: str = ' ') -> str:
-    """Settings in a line."""
+    """Format settings in one line."""
     return between.join(
         f'{key}={plain_yaml.format_value(value, in_one_line=True)}'
         for key, value in settings.items()

@@ -1,4 +1,4 @@
-"""What a sweep is going to try, kept in its directory."""
+"""Plan of a sweep, stored in its directory."""
 
 import dataclasses
 import os
@@ -31,17 +31,17 @@ POINTS = 30
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a sweep is going to try.
+    """Plan of a sweep.
 
     Attributes:
         config: Name of a config, or file.py:function.
         env: Environment, see `experiments.find`.
-        algorithm: What learns where there is no config.
+        algorithm: Algorithm if there is no config.
         set: Texts `key=value` that replace settings of all trials.
-        seeds: Seeds that each point is tried with.
-        grid: Values of settings, of which all combinations are points.
-        search: What settings are searched for, as `search.parse_space` reads.
-        points: How many points a search has.
+        seeds: Seeds of each point.
+        grid: Values of settings, whose combinations are the points.
+        search: Ranges of settings to search, as `search.parse_space` reads them.
+        points: Number of points of a search.
     """
 
     config: str | None
@@ -55,11 +55,11 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """What runs of it are called."""
+        """Name for its runs."""
         return experiments.name_of(self.config, self.env, self.algorithm)
 
     def find(self) -> AttrDict:
-        """The settings that all trials begin with."""
+        """Return the settings that all trials share."""
         found = experiments.find(self.config, self.env, self.algorithm, changes=self.set)
         return overrides.apply(found.config, self.set)
 
@@ -68,7 +68,7 @@ class Plan:
 
 
 def check(plan: Plan) -> AttrDict:
-    """Refuse what nothing can be tried of; returns the settings."""
+    """Refuse an invalid plan; returns the settings."""
     for key in (*plan.grid, *plan.search, *(text[:5] for text in plan.set)):
         if key in ('seed', 'seed='):
             raise errors.ConfigError('Seeds of a sweep are given by --seeds, as in --seeds=0..7.')
@@ -102,7 +102,7 @@ def check(plan: Plan) -> AttrDict:
 
 
 def complete(plan: Plan, grid: Mapping[str, Sequence[Any] | str]) -> Plan:
-    """Return a plan with the values of its grid and its seeds read as settings."""
+    """Return a plan with the values of its grid and its seeds converted."""
     if plan.seeds and not grid:
         return plan
     config = plan.find()
@@ -117,7 +117,7 @@ def complete(plan: Plan, grid: Mapping[str, Sequence[Any] | str]) -> Plan:
 
 
 def _require_different(key: str, values: Sequence[Any]) -> None:
-    """Refuse values of which runs would have the same name, and none."""
+    """Refuse an empty list, and values whose runs would have the same name."""
     texts = [plain_yaml.format_value(each, in_one_line=True) for each in values]
     if not texts:
         raise errors.ConfigError(f'There is no value to try of {key}.')
@@ -126,7 +126,7 @@ def _require_different(key: str, values: Sequence[Any]) -> None:
 
 
 def save(plan: Plan, directory: pathlib.Path) -> None:
-    """Write the plan of a sweep, and sign what names code."""
+    """Write the plan of a sweep, and sign values that name code."""
     values = plain_yaml.simplify(dataclasses.asdict(plan))
     path = directory / FILE
     values[SIGNATURE] = trust.sign(path, _list_values(plan))
@@ -135,7 +135,7 @@ def save(plan: Plan, directory: pathlib.Path) -> None:
 
 
 def is_in(directory: pathlib.Path) -> bool:
-    """Whether a directory is that of a sweep."""
+    """Return whether a directory is that of a sweep."""
     return os.path.lexists(directory / FILE)
 
 
@@ -143,7 +143,7 @@ def load(directory: pathlib.Path) -> tuple[Plan, str]:
     """Read the plan of a sweep; runs no code.
 
     Returns:
-        The plan, and why what it names as code is not to be used, if so.
+        Plan, and the reason not to use code that it names, if there is one.
     """
     path = directory / FILE
     try:
@@ -157,13 +157,13 @@ def load(directory: pathlib.Path) -> tuple[Plan, str]:
 
 
 def require_trust(plan: Plan, directory: pathlib.Path, doubt: str, trusted: bool) -> None:
-    """Refuse a plan that names code, as it may be a stranger's.
+    """Refuse a plan that names code, unless trusted.
 
     Args:
-        plan: The plan.
+        plan: Plan.
         directory: Directory of the sweep.
-        doubt: Why code is not to be used, see `load`.
-        trusted: Whether to use it all the same.
+        doubt: Reason not to use code, see `load`.
+        trusted: Use it nevertheless.
     """
     path = directory / FILE
     for key, value in _list_values(plan) if doubt else []:
@@ -174,7 +174,7 @@ def require_trust(plan: Plan, directory: pathlib.Path, doubt: str, trusted: bool
 
 
 def require_same(plan: Plan, saved: Plan, directory: pathlib.Path) -> None:
-    """Refuse to go on with another plan than the one that was begun."""
+    """Refuse to resume with a different plan."""
     before, now = [plain_yaml.simplify(dataclasses.asdict(each)) for each in (saved, plan)]
     for key, value in now.items():
         if before[key] != value:
@@ -190,7 +190,7 @@ def require_same(plan: Plan, saved: Plan, directory: pathlib.Path) -> None:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Read seeds as in `0..7` or `0,3,5`."""
+    """Parse seeds as in `0..7` or `0,3,5`."""
     seeds: list[int] = []
     for part in text.split(','):
         match = re.fullmatch(r'(\d{1,9})(?:\.\.(\d{1,9}))?', part.strip())
@@ -205,7 +205,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def parse_search(texts: Sequence[str]) -> dict[str, str]:
-    """Read what to search from `key=TEXT`, or from a YAML file of such."""
+    """Parse `key=TEXT`, or a YAML file of such entries."""
     if len(texts) == 1 and '=' not in texts[0]:
         path = pathlib.Path(texts[0])
         read = files.read(path, MAX_BYTES).decode(errors='replace')
@@ -224,7 +224,7 @@ def parse_search(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _parse(values: Any, path: pathlib.Path) -> Plan:
-    """Make a plan of what a file holds."""
+    """Make a plan from the values of a file."""
     names = [field.name for field in dataclasses.fields(Plan)]
     if not isinstance(values, dict) or sorted(values) != sorted(names):
         raise errors.ConfigError(
@@ -254,9 +254,9 @@ def _is_list(value: Any, kind: type) -> bool:
 
 
 def _list_values(plan: Plan) -> list[tuple[str, Any]]:
-    """Return the values of a plan that go to trials, by setting.
+    """Return the values of a plan that are passed to trials, by setting.
 
-    They are as trials are going to read them: texts may have escapes.
+    As trials will parse them: texts may contain escapes.
     """
     named = [overrides.split(text, '--set') for text in plan.set]
     return [
@@ -280,7 +280,7 @@ def _require_few(count: int) -> None:
 
 
 def make_points(plan: Plan, config: AttrDict, results: Sequence[search.Result]) -> Grid | Search:
-    """The points of a plan, after those that were tried before."""
+    """Return the points of a plan, after those that were tried before."""
     if not plan.search:
         return Grid(plan.grid)
     space = plan.space(config)

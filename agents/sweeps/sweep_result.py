@@ -24,14 +24,13 @@ MOST_ROWS = 20
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """Results of a sweep; its text is a table.
+    """Result of a sweep; as a string, a table.
 
     Attributes:
-        directory: Its directory, with a directory for the run of each trial.
+        directory: Directory, with a directory for the run of each trial.
         trials: All trials.
-        summaries: What points have come to, the best first.
-        best: Settings of the best point that it has other than others, None
-            if none has a score.
+        summaries: Results of the points, the best first.
+        best: Settings of the best point that differ between points, None if none has a score.
     """
 
     directory: pathlib.Path
@@ -43,7 +42,7 @@ class Sweep:
         return '\n'.join(self.lines())
 
     def lines(self, width: int | None = None) -> Iterator[str]:
-        """The table, in lines that fit a width if they can."""
+        """Return the table as lines, within a width if possible."""
         return tables.format_table(self.summaries[:MOST_ROWS], width)
 
     @property
@@ -52,7 +51,7 @@ class Sweep:
 
 
 def by_point(members: Sequence[Trial]) -> list[list[Trial]]:
-    """Trials of each point, in the order of these."""
+    """Return the trials of each point, in order."""
     points: dict[int, list[Trial]] = {}
     for each in members:
         points.setdefault(each.point, []).append(each)
@@ -62,7 +61,7 @@ def by_point(members: Sequence[Trial]) -> list[list[Trial]]:
 def summarize(
     directory: pathlib.Path, plan: Plan, config: AttrDict, done: list[Trial], say: console.Console
 ) -> Sweep:
-    """Write the table and the plot, and tell what came out."""
+    """Write the table and the plot, and print the results."""
     trials.write_table(done, directory)
     labels = {
         search.describe(trials.simplify(members[0].settings)) or plan.name: members

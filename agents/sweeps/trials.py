@@ -1,4 +1,4 @@
-"""Trials of a sweep: what becomes of each, and the processes that run them."""
+"""Trials of a sweep: their states, and the processes that run them."""
 
 import contextlib
 import csv
@@ -56,15 +56,15 @@ PATIENCE = 120.0
 
 @dataclasses.dataclass
 class Trial:
-    """A run of a sweep.
+    """Training of a sweep.
 
     Attributes:
         name: Name of the directory of its run.
-        point: Number of the point that it belongs to.
-        seed: Its seed.
-        settings: What it has other than the other points.
-        state: What has become of it.
-        reason: Why it failed.
+        point: Number of its point.
+        seed: Seed.
+        settings: Settings that differ between points.
+        state: State.
+        reason: Reason of a failure.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Trial:
 
 
 def make_trials(point: int, settings: Mapping[str, Any], plan: Plan) -> list[Trial]:
-    """The trials of a point, one for each seed."""
+    """Make the trials of a point, one for each seed."""
     exact = search.describe(settings, '-') or plan.name
     label = re.sub(r'[^\w.=+@-]+', '_', re.sub(r'[][{} ]', '', exact))
     # Others might be called the same.
@@ -91,7 +91,7 @@ def save(trials: Sequence[Trial], directory: pathlib.Path) -> None:
 
 
 def load(directory: pathlib.Path) -> list[Trial]:
-    """Read what has become of trials; runs no code."""
+    """Read the states of trials; runs no code."""
     path = directory / FILE
     if not os.path.lexists(path):
         return []
@@ -145,7 +145,7 @@ def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_table(trials: Sequence[Trial], directory: pathlib.Path) -> None:
-    """Write what has become of trials as comma-separated values."""
+    """Write the states of trials as comma-separated values."""
     keys = list(dict.fromkeys(key for each in trials for key in each.settings))
     text = io.StringIO()
     table = csv.writer(text)
@@ -169,7 +169,7 @@ def write_table(trials: Sequence[Trial], directory: pathlib.Path) -> None:
 
 
 def read_curve(directory: pathlib.Path) -> curves.Curve | None:
-    """The evaluations of a run, if it has any yet."""
+    """Read the evaluations of a run, if it has any yet."""
     try:
         curve = curves.read(directory, 'eval')
     except errors.UserError:  # There is none, or it is just being written.
@@ -179,12 +179,12 @@ def read_curve(directory: pathlib.Path) -> curves.Curve | None:
 
 @contextlib.contextmanager
 def alone(directory: pathlib.Path) -> Iterator[int]:
-    """Wait until no trial of a sweep runs that was killed.
+    """Wait until trials of a killed sweep have ended.
 
-    They end with it, but save before.
+    They end with the sweep, but save before.
 
     Returns:
-        The descriptor of a lock for trials to hold as long as they run.
+        Descriptor of a lock that trials hold while they run.
     """
     give_up = time.monotonic() + PATIENCE
     with files.open_lock(directory / PLAN) as file:
@@ -203,13 +203,13 @@ def alone(directory: pathlib.Path) -> Iterator[int]:
 
 
 class Runner:
-    """Runs trials in processes of their own, several side by side.
+    """Runs trials in parallel processes.
 
     Args:
         directory: Directory of the sweep.
-        plan: What is tried.
-        config: Settings that all begin with.
-        jobs: How many run side by side; each has its share of the cores.
+        plan: Plan.
+        config: Settings that all trials share.
+        jobs: Number of parallel processes; each has its share of the cores.
         lock: Descriptor that they inherit, see `alone`.
     """
 
@@ -242,7 +242,7 @@ class Runner:
         return len(self._slots) == self._jobs
 
     def start(self, trial: Trial) -> None:
-        """Start a trial, or let it go on from its last checkpoint."""
+        """Start a trial, or resume it from its last checkpoint."""
         slot = min({*range(self._jobs)} - {*self._slots})
         logs = self._directory / LOGS
         files.make_directory(logs)
@@ -265,7 +265,7 @@ class Runner:
         self._slots[slot] = trial, process
 
     def finished(self) -> Iterator[Trial]:
-        """Trials that have ended since this was asked for last."""
+        """Return the trials that have ended since the last call."""
         for slot, (trial, process) in list(self._slots.items()):
             if process.poll() is not None:
                 del self._slots[slot]
@@ -273,12 +273,12 @@ class Runner:
                 yield trial
 
     def give_up(self, trial: Trial) -> None:
-        """Stop a trial that is running, as others are better."""
+        """Stop a running trial that is pruned."""
         self._given_up.add(trial.name)
         self._signal([p for t, p in self._slots.values() if t is trial])
 
     def stop(self) -> None:
-        """Let all save what they have learnt and end."""
+        """Let all trials save and end."""
         running = [process for _, process in self._slots.values()]
         try:
             self._signal(running)
@@ -299,7 +299,7 @@ class Runner:
                 process.send_signal(signal.SIGTERM)
 
     def _command(self, trial: Trial) -> list[str]:
-        """What runs a trial, as a user would."""
+        """Return the command line of a trial."""
         command = launcher.command_of('agents.scripts.train')
         for name in ('config', 'env', 'algorithm'):
             value = getattr(self._plan, name)
@@ -316,7 +316,7 @@ class Runner:
         return [*command, f'--logdir={self._directory}', f'--name={trial.name}']
 
     def _take_result(self, trial: Trial, code: int) -> None:
-        """Find out what has become of a trial that has ended."""
+        """Find out the result of a trial that has ended."""
         log = self._directory / LOGS / f'{trial.name}.err'
         if not code:
             trial.state = FINISHED
@@ -329,13 +329,13 @@ class Runner:
 
 
 def open_log(path: pathlib.Path) -> Any:
-    """A log that is added to."""
+    """Open a log for appending."""
     files.open_lock(path).close()  # Makes it, and refuses links.
     return open(path, 'ab')
 
 
 def explain(code: int, log: pathlib.Path) -> str:
-    """Why a process failed, in a line."""
+    """Return why a process failed, in one line."""
     try:
         with files.opened(log, 2**40) as file:
             size = os.fstat(file.fileno()).st_size
@@ -359,18 +359,18 @@ def explain(code: int, log: pathlib.Path) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Variables of a trial, which is not shown on the terminal."""
+    """Return the environment variables of a trial, which has no terminal."""
     return {key: value for key, value in os.environ.items() if key != console.TERMINAL}
 
 
 def _prepare(slot: int, jobs: int) -> None:
-    """In the new process: end with this one, on a share of the cores."""
+    """Set up the new process: it ends with this one, on a share of the cores."""
     processes.end_with_parent(signal.SIGTERM)
     cpu.take_share(slot, jobs)
 
 
 def share_done(trial: Trial, directory: pathlib.Path, steps: int) -> float:
-    """Which part of its steps a trial has taken."""
+    """Return the fraction of its steps that a trial has taken."""
     if trial.state in (FINISHED, FAILED, PRUNED):
         return 1.0
     curve = read_curve(directory / trial.name)
@@ -378,6 +378,6 @@ def share_done(trial: Trial, directory: pathlib.Path, steps: int) -> float:
 
 
 def final_score(trial: Trial, directory: pathlib.Path) -> float:
-    """The score of its last evaluation, NaN if it has none."""
+    """Return the score of its last evaluation, NaN if there is none."""
     curve = read_curve(directory / trial.name)
     return math.nan if curve is None else float(curve.scores[-1])

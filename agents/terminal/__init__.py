@@ -1,4 +1,4 @@
-"""Terminals, signals and processes of commands.
+"""Terminal output, signals and launch of commands.
 
 console     lines of text; display, the progress below them
 interrupts  Ctrl-C and other signals

@@ -1,4 +1,4 @@
-"""What a run tells its user on the terminal."""
+"""Output of a run on the terminal."""
 
 import contextlib
 import io
@@ -29,13 +29,13 @@ TOPIC = 11
 
 
 class View(NamedTuple):
-    """What is shown below the lines of a terminal, of what goes on.
+    """Live display below the lines of a terminal.
 
     Attributes:
-        topic: What is being done, in a word.
-        text: More of it, behind the word.
-        done: The share of it that is done, for a bar; None if it has none.
-        facts: Numbers with their names, in the order of their importance.
+        topic: Activity in one word.
+        text: Details.
+        done: Fraction that is done, for a bar, or None.
+        facts: Numbers with their names, the most important first.
     """
 
     topic: str
@@ -45,12 +45,12 @@ class View(NamedTuple):
 
 
 class Console:
-    """Prints lines, and below them what goes on if the output is a terminal.
+    """Prints lines, and a live display below them if the output is a terminal.
 
-    That is renewed within its context only, after which nothing is left of it.
+    The display is active within the context of this object, and leaves nothing behind.
 
     Args:
-        stream: Where to print to; None is nowhere.
+        stream: Stream to print to; None for no output.
     """
 
     def __init__(self, stream: TextIO | None):
@@ -66,14 +66,14 @@ class Console:
 
     @property
     def width(self) -> int | None:
-        """How many columns the terminal has; None if it is no terminal."""
+        """Width of the terminal in columns; None if the output is no terminal."""
         if not self._terminal:
             return None
         return self._columns or shutil.get_terminal_size().columns
 
     @property
     def is_live(self) -> bool:
-        """Whether what goes on can be shown; some terminals only go on."""
+        """True if the terminal can show a live display."""
         plain = os.environ.get('TERM', '') in ('', 'dumb', 'unknown')
         return self._terminal and not plain
 
@@ -87,12 +87,12 @@ class Console:
         self.close()
 
     def say(self, topic: str, text: str, wrap: bool = True) -> None:
-        """Print a line that stays, broken between words on a terminal.
+        """Print a line, wrapped on a terminal.
 
         Args:
-            topic: Word that the line begins with.
-            text: The rest of the line.
-            wrap: Whether to break it; commands to be copied are left whole.
+            topic: First word of the line.
+            text: Rest of the line.
+            wrap: Wrap the line; commands to be copied are not.
         """
         if self.width and wrap:
             room = max(self.width - TOPIC, TOPIC)
@@ -102,10 +102,9 @@ class Console:
         self.print(f'{topic:<{TOPIC}}{text}')
 
     def print(self, text: str) -> None:
-        """Print lines that stay.
+        """Print lines.
 
-        They may quote a file of a stranger, so that what would move the cursor
-        or change its color is escaped.
+        They may quote files of strangers, so that control characters are escaped.
         """
         text = '\n'.join(map(errors.escape, text.split('\n')))
         with self._lock:
@@ -115,15 +114,15 @@ class Console:
                 self._write(f'{text}\n')
 
     def show(self, view: Callable[[], View | None]) -> None:
-        """Show what a function returns from now on, if it returns something.
+        """Show the result of a function in the live display from now on.
 
         Args:
-            view: Called a few times a second from another thread.
+            view: Called a few times a second from another thread; returns None to show nothing.
         """
         self._view = view
 
     def close(self) -> None:
-        """Show no more of what goes on; lines are still printed."""
+        """End the live display; lines are still printed."""
         self._ended.set()
         if self._ticker:
             # It waits for a terminal that has been stopped.
@@ -169,7 +168,7 @@ class Console:
 
 
 def _wrap(line: str, width: int) -> list[str]:
-    """Break a line between words; one that is too long stays whole."""
+    """Wrap a line between words; long words stay whole."""
     parts = textwrap.wrap(
         errors.escape(line), width, break_long_words=False, break_on_hyphens=False
     )
@@ -177,7 +176,7 @@ def _wrap(line: str, width: int) -> list[str]:
 
 
 class _Guarded:
-    """The stream of a console as a file whose reader may be gone."""
+    """Stream of a console whose reader may be gone."""
 
     def __init__(self, console: Console):
         self.write = console._write
@@ -188,7 +187,7 @@ class _Guarded:
 
 
 def on_terminal(shown: bool = True) -> Console:
-    """What is shown on the terminal; of several ranks only one is."""
+    """Return the console of this process; silent on all ranks but one."""
     if not shown:
         return silent()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -197,7 +196,7 @@ def on_terminal(shown: bool = True) -> Console:
 
 
 def complain(text: str) -> None:
-    """Print an error, unless there is nobody to read it any more."""
+    """Print an error, unless its reader is gone."""
     with contextlib.suppress(OSError):
         print(f'error: {text}', file=sys.stderr, flush=True)
 
@@ -207,24 +206,24 @@ def silent() -> Console:
 
 
 def short(path: pathlib.Path) -> str:
-    """A path as seen from here, if it is below."""
+    """Return a path relative to the working directory if it is below."""
     here = pathlib.Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds, as in 1:02:03."""
+    """Format seconds as hours, minutes and seconds, as in 1:02:03."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f'{hours}:{minutes:02}:{seconds:02}' if hours else f'{minutes}:{seconds:02}'
 
 
 def score(value: float, beside: float | None = None) -> str:
-    """A score in three digits or more: some are thousands, some below one.
+    """Format a score with three digits or more.
 
     Args:
-        value: The score, or the deviation of one.
-        beside: A number that it is shown with, to have as many decimals.
+        value: Score, or its standard deviation.
+        beside: Number that it is shown with, for the same number of decimals.
     """
     size = abs(value if beside is None else beside)
     if size >= 1e6:
@@ -234,7 +233,7 @@ def score(value: float, beside: float | None = None) -> str:
 
 
 def process_start() -> float:
-    """When this process was started, by `time.perf_counter`."""
+    """Return the start of this process, in the time of `time.perf_counter`."""
     try:
         with open('/proc/self/stat') as file:
             ticks = int(file.read().rpartition(')')[2].split()[19])

@@ -1,7 +1,4 @@
-"""What a terminal shows below its lines, and renews while something goes on.
-
-By `rich`, which is imported on a terminal only.
-"""
+"""Live display below the lines of a terminal, by `rich`, which is imported on terminals only."""
 
 import textwrap
 from collections.abc import Iterator
@@ -25,11 +22,11 @@ GAP = '   '
 
 
 class Display:
-    """Shows a view at the bottom of a terminal; lines go on above it.
+    """Shows a view at the bottom of a terminal; lines scroll above it.
 
     Args:
-        stream: The terminal.
-        columns: How wide it is, by default as it says itself.
+        stream: Terminal.
+        columns: Width, by default that of the terminal.
     """
 
     def __init__(self, stream: Any, columns: int | None = None):
@@ -43,23 +40,23 @@ class Display:
         self._live.update(_Drawn(view), refresh=True)
 
     def print(self, text: str) -> None:
-        """Print lines that stay, as they are."""
+        """Print lines above the display."""
         self._screen.out(text, highlight=False)
 
     def close(self) -> None:
-        """Leave nothing of it."""
+        """Remove the display."""
         self._live.stop()
 
 
 class _Screen(rich.console.Console):
-    """A console whose cursor stays, since who kills us would not show it."""
+    """Console of rich that keeps the cursor visible, in case the process is killed."""
 
     def show_cursor(self, show: bool = True) -> bool:
         return False
 
 
 class _Drawn:
-    """A view as `rich` draws it."""
+    """View as a renderable of rich."""
 
     def __init__(self, view: View):
         self._view = view
@@ -89,7 +86,7 @@ def _line(text: str, width: int | None = None) -> rich.text.Text:
 
 
 def _pack(facts: tuple[str, ...], width: int) -> list[str]:
-    """Put facts into rows that are no wider than some."""
+    """Arrange facts in rows of limited width."""
     rows: list[str] = []
     for fact in facts:
         joined = f'{rows[-1]}{GAP}{fact}' if rows else fact

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP, heard whatever is running."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP, also during compiled programs."""
 
 import contextlib
 import io
@@ -41,27 +41,26 @@ _ACTIVE: list['Interrupts'] = []
 
 
 class Interrupts:
-    """A context in which a signal stops what is going on, and a second exits.
+    """Context in which a first signal stops the activity, and a second one exits.
 
-    The first raises KeyboardInterrupt in the main thread where that runs
-    Python, and calls functions from a thread of its own, which learns of it
-    even while the main thread is in a compiled program. A SIGHUP that is
-    ignored, as by nohup, stays so.
+    The first signal raises KeyboardInterrupt in the main thread once it runs Python, and calls
+    functions from another thread, which works even while the main thread is in a compiled program.
+    An ignored SIGHUP, as by nohup, stays ignored.
 
         with Interrupts('saving') as signals:
             signals.call(batch_env.cancel)
             with signals.during('finishing the update', hold=True):
                 update()
 
-    Outside of the context no signal is heard, and all of it does nothing.
+    Outside of the context, signals are not handled and all methods do nothing.
 
-    Of several ranks the first alone hears signals. At the beginning it ends
-    them all; after `stop_together` all stop where they next `agree`.
+    On several ranks, only the first handles signals. At first a signal ends all ranks; after
+    `stop_together`, all stop where they next `agree`.
 
     Args:
-        aim: What is going to be done at a signal, to be said.
-        ranks: Those that are stopped together, by default this process.
-        quiet: Whether to say nothing of a first signal.
+        aim: What a signal leads to, for the message.
+        ranks: Ranks that stop together, by default this process.
+        quiet: Print nothing at a first signal.
     """
 
     def __init__(self, aim: str = 'stopping', ranks: 'World | None' = None, quiet: bool = False):
@@ -81,11 +80,11 @@ class Interrupts:
         self._together = False
 
     def stop_together(self) -> None:
-        """Raise nothing any more but where all ranks agree to."""
+        """Raise only where all ranks agree from now on."""
         self._together = self._ranks.size > 1
 
     def agree(self) -> None:
-        """Raise KeyboardInterrupt on all ranks if the first heard a signal."""
+        """Raise KeyboardInterrupt on all ranks if the first received a signal."""
         if self._together:
             found = self._ranks.share(self.signal)
             if found is not None:
@@ -103,18 +102,17 @@ class Interrupts:
         self._last.append(callback)
 
     def cancel(self) -> None:
-        """Call the functions that a signal calls."""
+        """Call the functions of the first signal."""
         for callback in self._callbacks:
             callback()
 
     @contextlib.contextmanager
     def during(self, doing: str, hold: bool = False) -> Iterator[None]:
-        """Do what cannot be interrupted, at least not where it is compiled.
+        """Mark an activity that cannot be interrupted while it is compiled code.
 
         Args:
-            doing: What is said if it goes on after a signal.
-            hold: Whether the signal is not to raise anything before the end,
-                as what is done must not be left half done.
+            doing: Message if it continues after a signal.
+            hold: Delay the exception to the end of the activity, which must not be left unfinished.
         """
         for number in self._before:
             if signal.getsignal(number) in (signal.SIG_DFL, signal.SIG_IGN):
@@ -128,7 +126,7 @@ class Interrupts:
             self._raise()
 
     def disarm(self) -> None:
-        """Raise nothing from now on, since the end has begun."""
+        """Raise nothing from now on."""
         self.raised = True
         sys.stderr = self._problems
         if self.signal is not None and self._ranks.is_first:
@@ -163,14 +161,14 @@ class Interrupts:
         self._listener.join(PATIENCE)
 
     def _stop_hearing(self) -> None:
-        """Leave signals to whoever handled them before."""
+        """Restore the previous signal handlers."""
         _ACTIVE.remove(self)
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: object) -> None:
-        """In the main thread, as soon as that runs Python."""
+        """Handle a signal in the main thread, once it runs Python."""
         if not self._ranks.is_first:
             return
         self.signal = self.signal or number
@@ -208,7 +206,7 @@ class Interrupts:
         os.close(self._read)
 
     def _next(self) -> int | None:
-        """Wait for the next signal; None if there is none before the end."""
+        """Wait for the next signal; returns None at the end of the context."""
         while (number := os.read(self._read, 1)) not in (END, b''):
             if number[0] in self._before and self._ranks.is_first:
                 return number[0]
@@ -216,14 +214,14 @@ class Interrupts:
 
 
 def current() -> Interrupts:
-    """Return the innermost context; one that hears nothing if there is none."""
+    """Return the innermost context; outside of any, one that does nothing."""
     return _ACTIVE[-1] if _ACTIVE else Interrupts()
 
 
 def _leave_to_parent() -> None:
-    """Let a forked process hear signals as if there were no context.
+    """Disable signal handling in a forked process.
 
-    It would write those that it gets into the pipe of its parent.
+    It would write its signals into the pipe of its parent.
     """
     for active in reversed(_ACTIVE.copy()):
         active._stop_hearing()
@@ -233,12 +231,12 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def run(command: Callable[[], None], quiet: bool = False, mistake: int = 1) -> int:
-    """Run a command; returns its exit code, with one line for a mistake.
+    """Run a command; returns its exit code and prints user errors as one line.
 
     Args:
-        command: What to do; `current` returns where it hears of signals.
-        quiet: Whether to print errors only.
-        mistake: The exit code after one.
+        command: Function to run; `current` returns its signal context.
+        quiet: Print errors only.
+        mistake: Exit code after a user error.
     """
     with Interrupts(quiet=quiet) as signals:
         try:
@@ -255,15 +253,13 @@ def run(command: Callable[[], None], quiet: bool = False, mistake: int = 1) -> i
 
 
 def limit_exit(code: int) -> int:
-    """Let this process end, whatever an environment has left in it.
-
-    Python waits for threads, processes and exit handlers without end.
+    """Exit even if threads, processes or exit handlers of an environment do not end.
 
     Args:
-        code: The exit code.
+        code: Exit code.
 
     Returns:
-        The same.
+        Exit code.
     """
 
     def end() -> None:
@@ -287,12 +283,12 @@ def _alone() -> 'World':
 
 
 def is_heard(number: int) -> bool:
-    """Whether a signal is not ignored, as by nohup."""
+    """Return whether a signal is not ignored, as by nohup."""
     return signal.getsignal(number) != signal.SIG_IGN
 
 
 def _tell(text: str, stream: TextIO | None = None) -> None:
-    """Print a line, but do not wait for long for somebody to read it."""
+    """Print a line, without blocking for long."""
 
     def write() -> None:
         # The reader may be gone, as `| tee` is by the same Ctrl-C.

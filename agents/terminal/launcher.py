@@ -1,4 +1,4 @@
-"""Starts a command again on several ranks, by the mpiexec of mpi4py's MPI."""
+"""Launch of a command on several ranks, by the mpiexec of the MPI of mpi4py."""
 
 import contextlib
 import functools
@@ -43,7 +43,7 @@ KILLED = b'YOUR APPLICATION TERMINATED WITH THE EXIT STRING: '
 
 
 def command_of(module: str) -> list[str]:
-    """The command that runs a module as this process would, by its name."""
+    """Return the command that runs a module by name, as in this process."""
     program = processes.finding_modules(
         f"import runpy; runpy.run_module({module!r}, None, '__main__', True)"
     )
@@ -55,9 +55,9 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
     """Run a module on several ranks; returns the exit code.
 
     Args:
-        count: How many ranks.
+        count: Number of ranks.
         module: Name of the module.
-        arguments: Its arguments.
+        arguments: Arguments.
     """
     command = [str(find_mpiexec()), '-n', str(count), *command_of(module)]
     began = time.time()
@@ -95,14 +95,14 @@ def run(count: int, module: str, arguments: Sequence[str]) -> int:
 
 
 class _Heard:
-    """What was heard of ranks and of their launcher.
+    """Output of the ranks and of their launcher so far.
 
     Attributes:
         something: Whether anything was printed.
-        explained: Whether somebody has said why all end.
-        failed: Whether a rank has told of an error.
-        killed: What the launcher says of a rank that was killed.
-        noise: What else the launcher says.
+        explained: Whether a message explained the end.
+        failed: Whether a rank printed an error.
+        killed: Message of the launcher about a rank that was killed.
+        noise: Other messages of the launcher.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class _Heard:
         self.noise: list[str] = []
 
     def take(self, line: bytes) -> bool:
-        """Take in a line; returns whether to print it."""
+        """Receive a line; returns whether to print it."""
         if line.startswith(KILLED):
             self.killed = line.removeprefix(KILLED).decode(errors='replace')
         if line.startswith(NOISE):
@@ -124,7 +124,7 @@ class _Heard:
 
 
 def _explain(code: int, heard: _Heard) -> None:
-    """Say why all ranks have ended, if no rank has."""
+    """Print why all ranks have ended, if no rank has."""
     if heard.killed:
         console.complain(
             f'A rank was killed: {heard.killed}. All others have been ended. '
@@ -139,7 +139,7 @@ def _explain(code: int, heard: _Heard) -> None:
 
 
 def find_mpiexec() -> pathlib.Path:
-    """The launcher beside this Python, or the one that a shell would find."""
+    """Return the launcher beside this Python, or the one on the path."""
     beside = pathlib.Path(sys.executable).with_name('mpiexec')
     found = str(beside) if beside.exists() else shutil.which('mpiexec')
     if found is None:
@@ -158,10 +158,10 @@ def _describe_terminal() -> str:
 
 @contextlib.contextmanager
 def _forwarding(process: subprocess.Popen, heard: _Heard) -> Iterator[list[int]]:
-    """Pass signals on to the ranks; yields the list of those received.
+    """Forward signals to the ranks; yields the list of those received.
 
-    Ranks that have not printed anything cannot handle signals yet, and are
-    ended by the launcher, as they are by a second signal.
+    Ranks without output cannot handle signals yet and are ended by the launcher, as by a second
+    signal.
     """
 
     def forward(number: int, frame: object) -> None:
@@ -200,7 +200,7 @@ def _forwarding(process: subprocess.Popen, heard: _Heard) -> Iterator[list[int]]
 
 
 def _find_ranks(launcher: int) -> list[int]:
-    """Return the processes of ranks: children of the launcher's children."""
+    """Return the processes of the ranks: children of the children of the launcher."""
     return [rank for proxy in _find_children(launcher) for rank in _find_children(proxy)]
 
 
@@ -212,7 +212,7 @@ def _find_children(process: int) -> list[int]:
 
 
 def _relay(source: BinaryIO, target: TextIO, heard: _Heard) -> None:
-    """Print what ranks print, as it comes, but not what the launcher does."""
+    """Print the output of the ranks as it comes, without messages of the launcher."""
     rest = b''
     while part := os.read(source.fileno(), 2**16):
         *lines, rest = (rest + part).split(b'\n')
@@ -227,7 +227,7 @@ def _relay(source: BinaryIO, target: TextIO, heard: _Heard) -> None:
 
 
 def _may_be_noise(begun: bytes) -> bool:
-    """Return whether a line that has begun may become one of the launcher's."""
+    """Return whether the start of a line may be a message of the launcher."""
     starts = (noise[: len(begun)] == begun for noise in NOISE)
     return begun.startswith(NOISE) or any(starts)
 

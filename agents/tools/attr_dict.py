@@ -1,4 +1,4 @@
-"""A dictionary with attribute access that does not change by accident."""
+"""Dictionary with attribute access that is locked against changes."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,22 +8,19 @@ from agents.tools import errors
 
 
 class AttrDict(dict):
-    """A dictionary whose entries are attributes, locked against change.
+    """Dictionary whose entries are attributes, locked after construction.
 
-    A configuration travels from the command line through the environments to
-    the algorithm. If any of them could change it, no one could tell from the
-    file that defines it, or the one saved beside the results, what was in
-    effect. So a dictionary is locked once built, and changing it is a
-    deliberate act that can be seen in the code:
+    A configuration is passed from the command line to environments and algorithms. Any of them
+    could change it, and neither the file that defines it nor the one saved beside the results would
+    show that. So a change must be explicit:
 
         config = AttrDict(learning_rate=1e-3)
         config.learning_rate  # 0.001
         with config.unlocked:
             config.learning_rate = 1e-4
 
-    A key that does not exist raises an error that names the nearest one, both
-    when it is read and when a constructor such as `agents.scripts.configs.ppo`
-    receives it, so that a misspelt setting never goes unnoticed.
+    Unknown keys raise an error that suggests the closest one, when read and when passed to
+    constructors such as `agents.scripts.configs.ppo`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -32,7 +29,7 @@ class AttrDict(dict):
 
     @property
     def unlocked(self) -> contextlib.AbstractContextManager['AttrDict']:
-        """A context within which entries can be set and deleted."""
+        """Context within which entries can be set and deleted."""
         return self._unlock()
 
     @contextlib.contextmanager
@@ -45,7 +42,7 @@ class AttrDict(dict):
             object.__setattr__(self, '_locked', before)
 
     def copy(self, **changes: Any) -> 'AttrDict':
-        """A locked copy, with some entries replaced; new keys are refused."""
+        """Return a locked copy with some entries replaced; refuses new keys."""
         for key in changes:
             if key not in self:
                 raise errors.ConfigError(self._unknown(key))

@@ -1,9 +1,9 @@
-"""Masks that tell which choices of an action are possible.
+"""Action masks: which choices of an action are possible.
 
-An action of a `Discrete` or `MultiDiscrete` space is one or more choices. A
-mask has a number for each, not zero where it is possible; those of a
-`MultiDiscrete` space follow each other. Observations that are a Dict carry it
-as `action_mask`. Policies apply it, see `agents.parts.masks`.
+An action of a `Discrete` or `MultiDiscrete` space consists of one or more choices. A mask has a
+number for each, nonzero where it is possible; the masks of the parts of a `MultiDiscrete` space
+are concatenated. Dict observations hold it as `action_mask`. Policies apply it, see
+`agents.parts.masks`.
 """
 
 import reprlib
@@ -22,13 +22,13 @@ OBSERVATION = 'observation'
 
 
 def are_choices(action_space: gym.Space) -> bool:
-    """Whether actions of a space can be masked."""
+    """Return whether actions of a space can be masked."""
     kinds = gym.spaces.Discrete, gym.spaces.MultiDiscrete
     return isinstance(action_space, kinds)
 
 
 def has_mask(observ_space: gym.Space, action_space: gym.Space) -> bool:
-    """Whether observations tell which actions are possible."""
+    """Return whether observations hold an action mask."""
     return (
         isinstance(observ_space, gym.spaces.Dict)
         and KEY in observ_space.spaces
@@ -37,25 +37,25 @@ def has_mask(observ_space: gym.Space, action_space: gym.Space) -> bool:
 
 
 def may_be_told(observ_space: gym.Space, action_space: gym.Space) -> bool:
-    """Whether masks could be put beside observations."""
+    """Return whether masks could be added to observations."""
     return are_choices(action_space) and not has_mask(observ_space, action_space)
 
 
 def beside(observ_space: gym.Space, value: Any) -> Nest:
-    """What a mask is put beside, of an observation, a batch or the space."""
+    """Return the Dict that a mask is added to, for an observation, a batch or the space."""
     is_dict = isinstance(observ_space, gym.spaces.Dict)
     return value if is_dict else {OBSERVATION: value}
 
 
 def observed_space(observ_space: gym.Space, action_space: gym.Space) -> gym.spaces.Dict:
-    """The space of observations once there is a mask beside them."""
+    """Return the space of observations with a mask added."""
     mask = gym.spaces.Box(0, 1, (sum(sizes(action_space)),), np.uint8)
     parts = dict(beside(observ_space, observ_space))
     return gym.spaces.Dict({**parts, KEY: mask})
 
 
 def visible_space(observ_space: gym.Space, action_space: gym.Space) -> gym.Space:
-    """The space of what networks see, which is all but the mask."""
+    """Return the space of what networks see: all but the mask."""
     if not has_mask(observ_space, action_space):
         return observ_space
     assert isinstance(observ_space, gym.spaces.Dict)
@@ -78,25 +78,25 @@ def visible_space(observ_space: gym.Space, action_space: gym.Space) -> gym.Space
 
 
 def without_mask(observ: dict[str, Any]) -> dict[str, Any]:
-    """What is visible of observations that have a mask, or of a batch."""
+    """Remove the mask from observations or a batch of them."""
     return {key: part for key, part in observ.items() if key != KEY}
 
 
 def sizes(action_space: gym.Space) -> list[int]:
-    """How many choices each part of an action has."""
+    """Return the number of choices of each part of an action."""
     return np.ravel(spaces.count(action_space)).tolist()
 
 
 def flatten(mask: Nest, action_space: gym.Space) -> np.ndarray:
-    """Bring a mask into the form that observations have it in.
+    """Convert a mask to the form of observations.
 
     Args:
-        mask: Numbers as a vector, or for a `MultiDiscrete` space one for each
-            part, as Gymnasium's `space.sample(mask=...)` takes them.
+        mask: Vector of numbers, or for a `MultiDiscrete` space one vector for each part, as for
+            `space.sample(mask=...)` of Gymnasium.
         action_space: Space of the actions.
 
     Returns:
-        Bytes `[choice]`, 1 for what is possible and 0 for what is not.
+        Bytes `[choice]`, 1 for possible choices and 0 for others.
     """
     expected = sizes(action_space)
     parts = [np.asarray(part) for part in nested.flatten(mask)]
@@ -117,7 +117,7 @@ def flatten(mask: Nest, action_space: gym.Space) -> np.ndarray:
 
 
 class Watch:
-    """Finds states in which nothing can be chosen.
+    """Finds states without a possible choice.
 
     Args:
         action_space: Space of the actions.
@@ -127,10 +127,10 @@ class Watch:
         self._starts = np.cumsum([0, *sizes(action_space)[:-1]])
 
     def first_stuck(self, masks: np.ndarray) -> tuple[int, int] | None:
-        """The first of masks `[row, choice]` that leaves a part no choice.
+        """Find the first of masks `[row, choice]` that leaves a part without a choice.
 
         Returns:
-            The row and the part, or None if there is none.
+            Row and part, or None.
         """
         some = np.logical_or.reduceat(masks, self._starts, axis=1)
         if some.all():
@@ -140,12 +140,12 @@ class Watch:
 
 
 class BatchWatch(Watch):
-    """Refuses states of environments in which nothing can be chosen.
+    """Refuses states of environments without a possible choice.
 
     Args:
         action_space: Space of the actions.
-        masks: Where their masks `[env, choice]` are written to.
-        first: Index of the first of them.
+        masks: Array that their masks `[env, choice]` are written to.
+        first: Index of the first environment.
     """
 
     def __init__(self, action_space: gym.Space, masks: np.ndarray, first: int):
@@ -157,9 +157,9 @@ class BatchWatch(Watch):
     def over(
         cls, observ_space: gym.Space, action_space: gym.Space, observ: Nest, first: int
     ) -> 'BatchWatch | None':
-        """One for arrays of observations, if there are masks among these.
+        """Make one for arrays of observations, or None if they hold no masks.
 
-        Masks of another shape are refused by the policy.
+        The policy refuses masks of another shape.
         """
         if not has_mask(observ_space, action_space):
             return None
@@ -169,7 +169,7 @@ class BatchWatch(Watch):
         return cls(action_space, masks, first) if fits else None
 
     def require(self, rows: np.ndarray | None = None) -> None:
-        """Refuse states to act on in which nothing is possible.
+        """Refuse states to act on without a possible choice.
 
         Args:
             rows: Mask of the environments to look at, by default all.
@@ -188,7 +188,7 @@ class BatchWatch(Watch):
 
 
 def describe_missing(source: str, method: str) -> str:
-    """Say that there is no mask where there has been one before."""
+    """Describe a mask that is missing though there was one before."""
     return (
         f'{source} told which actions are possible before, but there is '
         f'nothing in it after {method}. It has to tell that of every state, or '
@@ -197,7 +197,7 @@ def describe_missing(source: str, method: str) -> str:
 
 
 def describe_late(method: str) -> str:
-    """Say that there is a mask where there was none at first."""
+    """Describe a mask that appears though there was none at first."""
     return (
         f'info[{KEY!r}] tells which actions are possible after {method}, but '
         'the first reset told nothing, so that masks would be ignored. It has '
@@ -207,6 +207,6 @@ def describe_late(method: str) -> str:
 
 
 def describe_stuck(part: int, action_space: gym.Space) -> str:
-    """Say of which action a mask leaves nothing."""
+    """Describe an action without a possible choice."""
     where = '' if len(sizes(action_space)) == 1 else f' for part {part}'
     return f'no choice of {action_space} is possible{where}'

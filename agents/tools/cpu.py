@@ -1,22 +1,22 @@
-"""The cores that this process may run on."""
+"""CPU cores that this process may run on."""
 
 import contextlib
 import os
 
 
 def cores() -> list[int]:
-    """The numbers of the cores."""
+    """Return the indices of the cores."""
     if hasattr(os, 'sched_getaffinity'):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
 def take_share(rank: int, count: int) -> None:
-    """Stay on one of several equal parts of the cores, if there are enough.
+    """Pin this process to one of several equal shares of the cores, if there are enough.
 
     Args:
-        rank: Which of the parts.
-        count: How many there are.
+        rank: Index of the share.
+        count: Number of shares.
     """
     mine = cores()
     size = len(mine) // count

@@ -1,4 +1,4 @@
-"""The errors that are a user's to mend, told in one clear message."""
+"""Errors that a user can fix, each with one clear message."""
 
 import difflib
 import numbers
@@ -13,11 +13,10 @@ MOST_CHARACTERS = 2_000
 
 
 class UserError(Exception):
-    """Something the user can mend; commands print it without traceback.
+    """Error that the user can fix; commands print it without a traceback.
 
-    A message may quote a file, and the file may be a stranger's. Whatever is
-    in it, the message is one line, which moves no cursor of a terminal and
-    cannot be taken for two messages.
+    A message may quote a file of a stranger. It is always one line and contains no control
+    characters, so that it moves no cursor and cannot pass for two messages.
     """
 
     def __init__(self, message: 'str | UserError' = ''):
@@ -30,11 +29,11 @@ class UserError(Exception):
 
 
 class ConfigError(UserError, ValueError):
-    """A setting, name or file that cannot be used as it is."""
+    """Invalid setting, name or file."""
 
 
 class WriteError(UserError, OSError):
-    """Something cannot be written, for example on a disk that is full."""
+    """A file cannot be written, for example on a full disk."""
 
 
 class MisfitError(ConfigError):
@@ -44,7 +43,7 @@ class MisfitError(ConfigError):
 class EnvError(UserError, RuntimeError):
     """An environment raised, died, hung or broke its contract.
 
-    The message may have several lines, which are those of a traceback.
+    The message may contain a traceback of several lines.
     """
 
     @staticmethod
@@ -54,34 +53,34 @@ class EnvError(UserError, RuntimeError):
 
 
 class WorkerDied(EnvError):
-    """A worker process ended by itself, whatever its environment did."""
+    """A worker process ended by itself."""
 
 
 class ElsewhereError(UserError):
-    """Another rank cannot go on, and knows more of the reason."""
+    """Another rank failed, and knows the reason."""
 
 
 class TooLate(BaseException):
-    """Something that an environment does has taken longer than it may."""
+    """A call of an environment exceeded its time limit."""
 
 
 class Cancelled(UserError):
-    """Stepping was called off from outside, for example by Ctrl-C."""
+    """Stepping was cancelled, for example by Ctrl-C."""
 
 
 def of_environment(error: BaseException, who: str, doing: str) -> BaseException:
-    """Make the error that a training ends by of one that an environment raised.
+    """Convert an exception of an environment to the error that ends the training.
 
-    An environment may raise anything: SystemExit, GeneratorExit, an exception
-    without a text. Ctrl-C alone stays what it is.
+    Environments may raise anything: SystemExit, GeneratorExit, an exception without a text. Only
+    Ctrl-C stays what it is.
 
     Args:
-        error: What the environment raised, or found of its own results.
-        who: Which environment, such as "Environment 3".
-        doing: What it was asked for, such as "in step".
+        error: Exception of the environment, or about its results.
+        who: Name of the environment, such as "Environment 3".
+        doing: Name of the call, such as "in step".
 
     Returns:
-        An `EnvError` with the traceback, if it is not an `EnvError` already.
+        `EnvError` with the traceback, if it is not an `EnvError` already.
     """
     if isinstance(error, EnvError):
         return EnvError(f'{who}: {error}')
@@ -94,7 +93,7 @@ def of_environment(error: BaseException, who: str, doing: str) -> BaseException:
 
 
 def describe_trace(error: BaseException) -> str:
-    """The traceback of an error, whatever its methods raise."""
+    """Format the traceback of an exception, even if its methods raise."""
     try:
         return ''.join(traceback.format_exception(error)).rstrip()
     except BaseException:
@@ -103,7 +102,7 @@ def describe_trace(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """The text of an error, or that there is none."""
+    """Return the text of an exception, even if its methods raise."""
     try:
         return str(error)
     except BaseException:
@@ -111,26 +110,26 @@ def text_of(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """The type and the text of an error, in a line."""
+    """Return type and text of an exception in one line."""
     return escape(f'{type(error).__name__}: {text_of(error)}')
 
 
 def escape(text: str) -> str:
-    """Replace characters that are not printed as themselves by their codes.
+    """Replace unprintable characters by escape sequences.
 
-    Letters of all languages stay as they are. Control characters, ends of
-    lines and marks that change the direction of writing do not.
+    Letters of all languages are kept. Control characters, line breaks and marks that change the
+    direction of text are replaced.
     """
     return ''.join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def quantity(number: int, noun: str) -> str:
-    """Write a number and its noun, as in `1 update` and `2,000 updates`."""
+    """Format a number and its noun, as in `1 update` and `2,000 updates`."""
     return f'{number:,} {noun}' + 's' * (number != 1)
 
 
 def shorten(text: str, most: int) -> str:
-    """Leave out the middle of a text that has more characters than some."""
+    """Replace the middle of a text that is too long by an ellipsis."""
     if len(text) <= most:
         return text
     half = (most - 3) // 2
@@ -138,23 +137,19 @@ def shorten(text: str, most: int) -> str:
 
 
 def in_an_operation(message: str) -> str:
-    """Say what went wrong in an operation of TensorFlow, in a line.
-
-    Where in the graph it was, and what followed from it, is of no help to a
-    user.
-    """
+    """Return the first line of a TensorFlow error, without the name of the operation."""
     line = message.partition('\n')[0]
     return re.sub(r'^\{\{.*?\}\} | \[Op:.*$', '', line)
 
 
 def in_a_line(error: EnvError) -> str:
-    """Say it without the traceback that it may have."""
+    """Return the message of an error without its traceback."""
     first, *others = str(error).splitlines()
     return f'{first.rstrip(":")}: {others[-1]}' if others else first
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Say which of the choices the name is closest to, to end a sentence.
+    """Suggest the closest choice, to end a sentence.
 
     Returns:
         `"; did you mean 'x'?"`, or a full stop if nothing is close.
@@ -164,7 +159,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def require_integer(name: str, value: Any, least: int, most: int) -> None:
-    """Refuse what is no integer within limits, or a truth value."""
+    """Refuse a value that is no integer within limits."""
     is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_integer or not least <= value <= most:
         raise ConfigError(
@@ -174,7 +169,7 @@ def require_integer(name: str, value: Any, least: int, most: int) -> None:
 
 
 def require_positive(name: str, value: float) -> None:
-    """Refuse a number of things below 1."""
+    """Refuse a number below 1."""
     if value < 1:
         raise ConfigError(f'{name} must be at least 1, got {value}.')
 
@@ -182,12 +177,12 @@ def require_positive(name: str, value: float) -> None:
 def require_known(
     kind: str, name: str, choices: Iterable[str], synonyms: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse a name that is none of the choices, and list these.
+    """Refuse a name that is not among the choices, and list them.
 
     Args:
-        kind: What the name is of, such as "setting".
-        name: The name.
-        choices: Names that are allowed.
+        kind: Kind of the name, such as "setting".
+        name: Name.
+        choices: Allowed names.
         synonyms: Names of other libraries, with the choices that they mean.
     """
     names = list(choices)

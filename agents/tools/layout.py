@@ -1,13 +1,12 @@
-"""Where the leaves of a nest lie within a row of plain memory.
+"""Layout of the leaves of a nest in the columns of matrices.
 
-One matrix per storage type carries everything that belongs together: the
-shared memory between the processes, the record of a rollout and the rows that
-an update shuffles. A single copy, scatter or gather then moves all of it.
+One matrix per storage type holds everything that belongs together: the shared memory between
+processes, the record of a rollout and the rows that an update shuffles. A single copy, scatter or
+gather moves all of it.
 
-Four-byte leaves share a `float32` matrix. Integers lie there bit by bit, so
-that every value is exact, and booleans as 0 or 1. Images of bytes have a
-`uint8` matrix of their own, because as floats they would be four times as
-large.
+Leaves of four bytes share a `float32` matrix: integers by their bits, so that every value is
+exact, booleans as 0 or 1. Byte images have a `uint8` matrix, as they would be four times as large
+as floats.
 """
 
 import dataclasses
@@ -34,7 +33,7 @@ class Spec:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """The place of a leaf: columns `start` to `stop` of a group's matrix."""
+    """Place of a leaf: columns `start` to `stop` of the matrix of a group."""
 
     group: int
     start: int
@@ -64,9 +63,9 @@ class Layout:
         self.groups = tuple(widths.items())
 
     def views(self, matrices: Sequence[np.ndarray]) -> Nest:
-        """NumPy views of the leaves, `[rows, ...]`, to read and write.
+        """Return NumPy views of the leaves, `[rows, ...]`, to read and write.
 
-        Booleans appear as the floats that they are stored as.
+        Booleans are floats of 0 or 1 there.
         """
 
         def view(column: Column) -> np.ndarray:
@@ -81,7 +80,7 @@ class Layout:
         return nested.map(view, self.columns)
 
     def pack(self, nest: Nest) -> tuple:
-        """Lay tensors `[..., *shape]` side by side in `[..., width]`."""
+        """Concatenate tensors `[..., *shape]` to matrices `[..., width]`."""
         from agents.tools.graph.backend import tf
 
         parts: list[list] = [[] for _ in self.groups]
@@ -100,7 +99,7 @@ class Layout:
         return tuple(tf.concat(group, -1) if len(group) > 1 else group[0] for group in parts)
 
     def unpack(self, matrices: Sequence) -> Nest:
-        """The inverse of `pack`."""
+        """Slice matrices into tensors; the inverse of `pack`."""
         from agents.tools.graph.backend import tf
 
         def take(column: Column) -> Nest:

@@ -1,4 +1,4 @@
-"""What MPICH leaves in shared memory when its ranks are killed."""
+"""Removal of shared memory that MPICH leaves behind when its ranks are killed."""
 
 import contextlib
 import pathlib

@@ -1,7 +1,6 @@
 """Functions over nested tuples, named tuples, lists and dictionaries.
 
-Dictionaries are walked by sorted key, so that two with the same keys in
-another order are alike, as `tf.nest` has it. Anything else is a leaf.
+Dictionaries are traversed by sorted key, like in `tf.nest`. Anything else is a leaf.
 """
 
 import builtins
@@ -50,7 +49,7 @@ def map(function: Callable, *structures: Nest) -> Nest:
 
 
 def flatten(structure: Nest) -> list:
-    """The leaves of a structure in order.
+    """Return the leaves of a structure in order.
 
     >>> flatten({'b': 3, 'a': [1, (2,)]})
     [1, 2, 3]
@@ -61,10 +60,9 @@ def flatten(structure: Nest) -> list:
 
 
 def filter(predicate: Callable[[Any], bool], structure: Nest) -> Nest:
-    """Keep the leaves for which the predicate holds, and the containers.
+    """Keep the leaves for which the predicate is true.
 
-    Containers that end up empty are kept, so that the outer shape remains.
-    Named tuples become tuples, as their fields may be gone.
+    Containers are kept even if empty. Named tuples become tuples, as fields may be missing.
 
     >>> filter(lambda x: x > 1, {'a': 1, 'b': (1, 2)})
     {'b': (2,)}
@@ -83,7 +81,7 @@ def filter(predicate: Callable[[Any], bool], structure: Nest) -> Nest:
 
 
 def names(structure: Nest, prefix: str = '') -> list[str]:
-    """A path for every leaf, in the order of `flatten`.
+    """Return the path of every leaf, in the order of `flatten`.
 
     >>> names({'b': 3, 'a': [1, (2,)]})
     ['a/0', 'a/1/0', 'b']

@@ -55,7 +55,7 @@ class SharedSum:
             np.add(flat, place, out=flat)
 
     def _view(self, like: np.ndarray) -> list[list[np.ndarray]]:
-        """Where the arrays of each rank are, in both turns."""
+        """Return the arrays of each rank, for both turns."""
         size = self._comm.size
         assert self._memory is not None
         return [

@@ -1,8 +1,7 @@
-"""What the spaces of Gymnasium mean as arrays.
+"""Spaces of Gymnasium as arrays.
 
-Within the graph a `Discrete` or `MultiDiscrete` value counts from zero,
-whatever the space's start; bytes stay bytes, and everything else becomes 32
-bits wide.
+In the graph, `Discrete` and `MultiDiscrete` values start at zero, bytes stay bytes, and all other
+types have 32 bits.
 """
 
 import collections
@@ -35,9 +34,9 @@ CONVERT = 'Leave it out or convert it in a wrapper.'
 
 
 def specs(space: gym.Space, path: str = '') -> Nest:
-    """The nest of `Spec` that values of a space are stored as.
+    """Return the nest of `Spec` in which values of a space are stored.
 
-    Text of a Dict is left out, here and wherever leaves are counted.
+    Text in a Dict is left out, here and in all lists of leaves.
     """
     match space:
         case gym.spaces.Dict():
@@ -67,12 +66,12 @@ def specs(space: gym.Space, path: str = '') -> Nest:
 
 
 def items(space: gym.spaces.Dict) -> list[tuple[str, gym.Space]]:
-    """The keys of a Dict in the order of `nested`, and their parts but text."""
+    """Return the keys of a Dict in the order of `nested` with their parts, without text."""
     return [(key, space[key]) for key in sorted(space.spaces) if not _is_text(space[key])]
 
 
 def texts(space: gym.Space, path: str = '') -> list[str]:
-    """Paths of the text in a space, as `nested.names` writes them."""
+    """Return the paths of text in a space, in the notation of `nested.names`."""
     match space:
         case gym.spaces.Dict() | gym.spaces.Tuple():
             return [
@@ -84,12 +83,12 @@ def texts(space: gym.Space, path: str = '') -> list[str]:
 
 
 def _is_text(space: gym.Space | None) -> bool:
-    """Whether values of a space are strings, as of packages' own spaces."""
+    """Return whether values of a space are strings; packages may have spaces of their own."""
     return space is not None and space.dtype is not None and (np.dtype(space.dtype).kind == 'U')
 
 
 def without_text(space: gym.Space | None, value: Any) -> Nest:
-    """Leave the text out of a value of a space, or of a batch of values."""
+    """Remove the text from a value of a space, or from a batch of values."""
     match space, value:
         case gym.spaces.Dict(), dict():
             return {
@@ -104,15 +103,15 @@ def without_text(space: gym.Space | None, value: Any) -> Nest:
 
 
 def with_plain_text(space: gym.Space) -> gym.Space:
-    """Replace a package's kinds of text by Gymnasium's.
+    """Replace text spaces of packages by that of Gymnasium.
 
-    Spaces are then equal to those that were saved or came from a worker.
+    So spaces equal those that were saved or came from a worker.
     """
     return decode(encode(space)) if texts(space) else space
 
 
 def require_supported(observ_space: gym.Space, action_space: gym.Space) -> None:
-    """Refuse an environment whose spaces no part of the project can handle."""
+    """Refuse unsupported spaces."""
     _require_text_keys(observ_space, 'observation_space')
     names = nested.names(specs(observ_space))
     _require_names(names)
@@ -154,7 +153,7 @@ def _require_text_keys(space: gym.Space, path: str) -> None:
 
 
 def _require_names(names: list[str]) -> None:
-    """Refuse names of leaves that cannot be told apart or saved."""
+    """Refuse names of leaves that are ambiguous or cannot be saved."""
     for name, count in collections.Counter(names).items():
         if count > 1:
             raise errors.EnvError(
@@ -171,7 +170,7 @@ def _require_names(names: list[str]) -> None:
 
 
 def _require_counts(name: str, space: gym.Space) -> None:
-    """Refuse a counted space without numbers or with too large ones."""
+    """Refuse a discrete space that is empty or too large."""
     counts = count(space)
     if counts is None:
         return
@@ -184,7 +183,7 @@ def _require_counts(name: str, space: gym.Space) -> None:
 
 
 def require_equal(envs: Iterable[tuple[int, Any]]) -> None:
-    """Refuse environments of one batch, by index, whose spaces differ."""
+    """Refuse environments of one batch with different spaces."""
     (index, first), *others = envs
     for position, env in others:
         for name in ('observation_space', 'action_space'):
@@ -200,13 +199,13 @@ def require_equal(envs: Iterable[tuple[int, Any]]) -> None:
 def first_difference(
     one: gym.Space, other: gym.Space, path: str = ''
 ) -> tuple[str, gym.Space, gym.Space] | None:
-    """Return the first parts of observations that a policy sees differently.
+    """Return the first parts of two observation spaces that differ for a policy.
 
-    Bounds of numbers do not matter, as observations are normalized by
-    statistics; those of bytes do, as bytes are divided by the upper one.
+    Bounds of numbers are ignored, as observations are normalized by statistics. Bounds of bytes
+    count, as bytes are divided by the upper bound.
 
     Returns:
-        The path of the parts and their spaces, or None if all are alike.
+        Path of the parts and their spaces, or None if there is no difference.
     """
     parts = _parts(one), _parts(other)
     if parts[0] and parts[1] and parts[0].keys() == parts[1].keys():
@@ -237,12 +236,12 @@ def _look_alike(one: gym.Space, other: gym.Space) -> bool:
 
 
 def shape(space: gym.Space) -> tuple[int, ...]:
-    """The shape of a value of a space that has one."""
+    """Return the shape of values of a space."""
     return space.shape or ()
 
 
 def leaves(space: gym.Space) -> list[gym.Space]:
-    """The spaces of the leaves of a value, in the order of `nested`."""
+    """Return the spaces of the leaves, in the order of `nested`."""
     match space:
         case gym.spaces.Dict():
             parts = [part for _, part in items(space)]
@@ -253,13 +252,13 @@ def leaves(space: gym.Space) -> list[gym.Space]:
 
 
 def start(space: gym.Space) -> Nest:
-    """The smallest value of a counted space, which the graph calls zero."""
+    """Return the smallest value of a discrete space, which is zero in the graph."""
     counted = (gym.spaces.Discrete, gym.spaces.MultiDiscrete)
     return space.start if isinstance(space, counted) else 0
 
 
 def count(space: gym.Space) -> Any:
-    """The number of values that each element can take, None if not counted."""
+    """Return the number of choices of each element, None if not discrete."""
     match space:
         case gym.spaces.Discrete():
             return int(space.n)
@@ -271,7 +270,7 @@ def count(space: gym.Space) -> Any:
 
 
 def width(space: gym.Space) -> int:
-    """How many numbers a value has for a network, with choices as one-hot."""
+    """Return the number of inputs of a network for a value, with one-hot choices."""
     match space:
         case gym.spaces.Dict():
             return sum(width(part) for _, part in items(space))
@@ -285,19 +284,19 @@ def width(space: gym.Space) -> int:
 
 
 def is_bounded(space: gym.Space) -> bool:
-    """Tell whether a box of actions is bounded everywhere, see `MAX_BOUND`."""
+    """Return whether a box is bounded in all elements, see `MAX_BOUND`."""
     return isinstance(space, gym.spaces.Box) and all(
         bool(is_bound(bound).all()) for bound in (space.low, space.high)
     )
 
 
 def is_bound(bound: np.ndarray) -> np.ndarray:
-    """Tell which elements of a bound are meant as one, see `MAX_BOUND`."""
+    """Return the mask of bounds that limit anything, see `MAX_BOUND`."""
     return np.abs(bound.astype(np.float64)) <= MAX_BOUND
 
 
 def without_huge_bounds(space: gym.spaces.Box) -> gym.spaces.Box:
-    """Replace bounds that stand for none by infinite ones, to sample from."""
+    """Replace huge bounds by infinite ones, for sampling."""
     low = np.where(is_bound(space.low), space.low, -np.inf)
     high = np.where(is_bound(space.high), space.high, np.inf)
     dtype: Any = space.dtype.type

@@ -1,4 +1,4 @@
-"""What one step of a batch of environments tells an algorithm."""
+"""Outcome of a step of a batch of environments."""
 
 from typing import NamedTuple
 
@@ -7,16 +7,15 @@ from agents.tools.nested import Nest
 
 
 class Transition(NamedTuple):
-    """The outcome of an action, each field `[agent, ...]`.
+    """Outcome of actions, each field `[agent, ...]`.
 
-    An episode that is terminated has reached a state of no further reward. One
-    that is truncated was merely cut off, by a time limit for example, so that
-    its return goes on with the value of `next_observ`, which is the true
+    A terminated episode has reached a state without further reward. A truncated one was cut off,
+    for example by a time limit; its return bootstraps from the value of `next_observ`, the true
     successor even if the environment has been reset since.
 
-    A step is lost if the environment failed in it and was started anew. Its
-    episode is truncated, and there is neither a reward nor a successor:
-    `next_observ` is what was acted on. There is nothing to learn from it.
+    A step is lost if the environment failed in it and was restarted. The episode is truncated, and
+    there is neither reward nor successor: `next_observ` is the observation that was acted on.
+    Nothing is learnt from it.
     """
 
     reward: tf.Tensor
@@ -27,5 +26,5 @@ class Transition(NamedTuple):
 
     @property
     def done(self) -> tf.Tensor:
-        """Whether the episode is over, for whatever reason."""
+        """Mask of the agents whose episode ended, terminated or truncated."""
         return tf.logical_or(self.terminated, self.truncated)

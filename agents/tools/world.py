@@ -1,7 +1,7 @@
-"""The processes that a launcher of MPI has started to do something together.
+"""Processes that MPI has started together, outside of graphs.
 
-What they tell each other outside of graphs, and how they end together. Needs
-no TensorFlow; for messages within programs see `agents.tools.graph.mpi`.
+How they exchange plain values and how they end together. Needs no TensorFlow; for messages within
+programs see `agents.tools.graph.mpi`.
 """
 
 import contextlib
@@ -42,15 +42,14 @@ LATE_SECONDS = 5.0
 
 
 class World:
-    """All ranks; here one that is alone, for which there is nothing to do.
+    """Ranks of a training; this class is for a single one.
 
-    The functions have to be called by all ranks in the same order.
+    All ranks must call the functions in the same order.
 
     Attributes:
-        rank: Number of this rank, from zero.
+        rank: Index of this rank.
         size: Number of ranks.
-        seconds: Time spent on messages so far, most of it on waiting for
-            slower ranks.
+        seconds: Time spent on messages so far, mostly waiting for slower ranks.
     """
 
     rank = 0
@@ -59,48 +58,48 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the rank that prints and writes."""
+        """True for the rank that prints and writes."""
         return self.rank == 0
 
     def share(self, value: Any) -> Any:
-        """What the first rank says, in plain values as in JSON."""
+        """Return the value of the first rank; values as in JSON."""
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """What each rank says, in order."""
+        """Return the values of all ranks in order."""
         return [value]
 
     def gather_here(self, value: Any) -> list[Any]:
-        """What each rank of this machine says, in order."""
+        """Return the values of the ranks on this machine in order."""
         return [value]
 
     def count_here(self) -> tuple[int, int]:
-        """Which rank of its machine this is, and of how many."""
+        """Return the index of this rank on its machine, and the number of ranks there."""
         return 0, 1
 
     def watch(self, seconds: float) -> None:
-        """End this process once it has waited so long for another."""
+        """End this process if it waits longer than `seconds` for another rank."""
 
     def wait_for_turn(self, late: bool = False) -> None:
-        """Wait before telling what others may tell, who end everything then.
+        """Wait before reporting an error that other ranks may report as well.
 
         Args:
-            late: Whether another is likely to know more.
+            late: Whether another rank is likely to know more.
         """
 
     def abort(self, code: int) -> None:
-        """End all ranks at once, this one as well."""
+        """End all ranks at once, including this one."""
 
 
 class _Watch:
-    """Ends this process when it has waited for too long.
+    """Ends this process after it has waited for too long.
 
     Attributes:
-        limit: After how many seconds.
-        since: When that which is waited for was begun, if something is.
+        limit: Maximum seconds.
+        since: Start of the current wait, or None.
 
     Args:
-        rank: Number of this rank.
+        rank: Index of this rank.
     """
 
     def __init__(self, rank: int):
@@ -111,7 +110,7 @@ class _Watch:
 
     @contextlib.contextmanager
     def over(self) -> Iterator[None]:
-        """Watch over what is done within this context."""
+        """Limit the time within this context."""
         self.since = time.monotonic()
         try:
             yield
@@ -148,12 +147,12 @@ class _Watch:
 
 
 class Ranks(World):
-    """Ranks that speak by a communicator of mpi4py, always of buffers.
+    """Ranks that communicate by buffers over mpi4py.
 
     Args:
-        comm: The communicator.
-        here: That of the ranks on this machine.
-        watch: Ends this process when a message takes too long.
+        comm: Communicator of all ranks.
+        here: Communicator of the ranks on this machine.
+        watch: Ends this process if a message takes too long.
     """
 
     def __init__(self, comm: Any, here: Any, watch: _Watch):
@@ -193,7 +192,7 @@ class Ranks(World):
         return self._here.Get_rank(), self._here.Get_size()
 
     def send(self, message: Callable[..., None], *arguments: Any) -> None:
-        """Call a function of the communicator, under watch."""
+        """Call a function of the communicator within the time limit."""
         began = self._watch.since = time.monotonic()
         try:
             message(*arguments)
@@ -202,7 +201,7 @@ class Ranks(World):
             self.seconds += time.monotonic() - began
 
     def add_up(self, mine: np.ndarray, total: np.ndarray) -> None:
-        """Set an array to the sum of those of all ranks."""
+        """Set an array to the sum over all ranks."""
         near = self._near
         if near and near.works and mine.nbytes <= shared_sum.MOST_BYTES:
             self.send(near.add_up, mine, total)
@@ -210,14 +209,14 @@ class Ranks(World):
             self.send(self._comm.Allreduce, mine, total)
 
     def collect(self, mine: np.ndarray, every: np.ndarray, root: int | None) -> None:
-        """Gather arrays `[rank, ...]`, to all of the ranks or to one."""
+        """Gather arrays `[rank, ...]` to all ranks or to one."""
         if root is None:
             self.send(self._comm.Allgather, mine, every)
         else:
             self.send(self._comm.Gather, mine, every, root)
 
     def spread(self, array: np.ndarray, root: int) -> None:
-        """Set an array to that of one rank."""
+        """Set an array to that of the rank `root`."""
         self.send(self._comm.Bcast, array, root)
 
     def watch(self, seconds: float) -> None:
@@ -236,13 +235,13 @@ ALONE = World()
 
 
 def count_ranks() -> int:
-    """How many processes a launcher has started together."""
+    """Return the number of processes that the launcher started."""
     return max(int(os.environ.get(name, 1)) for name in SIZES)
 
 
 @functools.cache
 def connect() -> World:
-    """Find the other ranks, if there are any."""
+    """Return the world of this process; cached."""
     if count_ranks() == 1:
         return ALONE
     watch = _Watch(guess_rank())
@@ -251,7 +250,7 @@ def connect() -> World:
 
 
 def _find_ranks(watch: _Watch) -> Ranks:
-    """Let MPI find the ranks."""
+    """Initialize MPI."""
     try:
         import mpi4py
 
@@ -280,15 +279,14 @@ def _find_ranks(watch: _Watch) -> Ranks:
 
 
 def guess_rank() -> int:
-    """The number of this rank, before MPI tells it."""
+    """Return the rank by environment variables, before MPI is initialized."""
     return max(int(os.environ.get(name, 0)) for name in RANKS)
 
 
 def _end_all_at_errors(comm: Any) -> None:
-    """Let an error that nobody catches end all ranks.
+    """End all ranks after an uncaught exception.
 
-    A rank that has just ended is waited for, when the others speak to it and
-    when it says goodbye to them.
+    The others would wait for a rank that has ended.
     """
     before = sys.excepthook
 
@@ -302,7 +300,7 @@ def _end_all_at_errors(comm: Any) -> None:
 def _abort(code: int) -> None:
     """End this process, whereupon the launcher ends all others.
 
-    Not by MPI_Abort, which runs exit handlers: TensorFlow's destroy what other
+    Not by MPI_Abort, which runs exit handlers: those of TensorFlow destroy objects that other
     threads still use, and the process may crash.
     """
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What has to be the same on all ranks of a training, and is looked at."""
+"""Consistency checks between ranks."""
 
 import importlib.metadata
 import json
@@ -31,13 +31,13 @@ PACKAGES = 'tensorflow', 'keras', 'numpy', 'gymnasium'
 def come_together(
     ranks: World, config: AttrDict, logdir: pathlib.Path | None, say: Callable[[str, str], None]
 ) -> None:
-    """Find out whether ranks were started alike, and share the cores.
+    """Check that all ranks were started alike, and share the cores.
 
     Args:
-        ranks: The ranks.
-        config: The settings that this one has.
-        logdir: The directory of the run as this rank was told.
-        say: Where to tell where the ranks are.
+        ranks: All ranks.
+        config: Settings of this rank.
+        logdir: Run directory given to this rank.
+        say: Prints where the ranks run.
     """
     if ranks.size == 1:
         return
@@ -58,13 +58,12 @@ def come_together(
 
 
 def require_same_start(ranks: World, config: AttrDict, logdir: pathlib.Path | None) -> None:
-    """Refuse ranks that were started with different things.
+    """Refuse ranks that were started with different settings or versions.
 
     Args:
-        ranks: The ranks.
-        config: The settings that this one has.
-        logdir: The directory of the run as this rank was told, which need not
-            be there but for the first.
+        ranks: All ranks.
+        config: Settings of this rank.
+        logdir: Run directory given to this rank; must exist for the first rank only.
     """
     settings = {
         key: json.dumps(plain_yaml.simplify(value), sort_keys=True) for key, value in config.items()
@@ -81,7 +80,7 @@ def require_same_start(ranks: World, config: AttrDict, logdir: pathlib.Path | No
 
 
 def require_same_spaces(ranks: World, batch_env: Any) -> None:
-    """Refuse ranks whose environments differ."""
+    """Refuse ranks whose environments have different spaces."""
     _require_same(
         ranks,
         {'observations': str(batch_env.observation_space), 'actions': str(batch_env.action_space)},
@@ -89,7 +88,7 @@ def require_same_spaces(ranks: World, batch_env: Any) -> None:
 
 
 def require_same_weights(ranks: World, variables: Iterable[Any]) -> None:
-    """Refuse to go on with ranks that have learnt different things."""
+    """Refuse to continue with ranks whose weights have diverged."""
     if ranks.size == 1:
         return
     digest = 0
@@ -129,7 +128,7 @@ def _versions() -> dict[str, str]:
 
 
 def _describe_checkpoint(logdir: pathlib.Path | None) -> str | None:
-    """The last checkpoint of a run, by its step and what is in it."""
+    """Return the step of the last checkpoint of a run, and a checksum."""
     step = storage.last_checkpoint(logdir)
     if logdir is None or step is None:
         return None

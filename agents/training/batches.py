@@ -1,4 +1,4 @@
-"""Functions by which kinds of environments start batches for a training."""
+"""Functions that kinds of environments share to start batches for a training."""
 
 import contextlib
 import importlib
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # It imports TensorFlow.
 
 
 def counts(config: AttrDict) -> list[tuple[int, int]]:
-    """List what environments are for, and how many there are for it."""
+    """Return the purposes of batches, with their numbers of environments."""
     return [
         (env_setup.TRAIN, config.num_agents),
         (env_setup.EVAL, config.eval_episodes),
@@ -23,14 +23,14 @@ def counts(config: AttrDict) -> list[tuple[int, int]]:
 
 
 def import_tensorflow(reporter: Reporter) -> None:
-    """Import TensorFlow, and show that this is under way."""
+    """Import TensorFlow, and show that this takes a while."""
     reporter.say('tensorflow', 'importing')
     with reporter.busy('starting', lambda: 'importing tensorflow'):
         importlib.import_module('agents.tools.graph.backend')
 
 
 def combine(members: list[Any], request: 'Request') -> 'list[GraphEnv]':
-    """Make a batch in the graph of each list of members, or leave nothing."""
+    """Make a batch in the graph of each list of members; closes all if one fails."""
     config = request.config
     batches = []
     with contextlib.ExitStack() as stack:
@@ -47,7 +47,7 @@ def combine(members: list[Any], request: 'Request') -> 'list[GraphEnv]':
 
 
 def _tell_if_slow(reporter: Reporter) -> None:
-    """Tell if a program has to be left at every step."""
+    """Print why compiled programs cannot call the environments, if so."""
     from agents.tools.graph import foreign
 
     reason = foreign.why_not()

@@ -1,4 +1,4 @@
-"""A new run that begins from what another one has learnt."""
+"""Initialization of a run from the checkpoint of another run."""
 
 import functools
 import os
@@ -33,14 +33,13 @@ SETTINGS = (*store.NETWORK_SIZES, 'activation')
 
 
 class Source(NamedTuple):
-    """What a run begins from.
+    """Checkpoint that a run starts from.
 
     Attributes:
         directory: Directory of the other run.
-        step: Training step of its checkpoint.
-        name: What to write down and to tell: the directory as it was given,
-            and the step.
-        parts: What is taken, in words.
+        step: Training step of the checkpoint.
+        name: Directory as it was given, and the step, for the settings and messages.
+        parts: Description of what is taken.
     """
 
     directory: pathlib.Path
@@ -56,14 +55,14 @@ def choose(
     ranks: World,
     say: Callable[[str, str], None],
 ) -> tuple[AttrDict, Source | None]:
-    """Find what a run begins from, and write it down in its settings.
+    """Find the checkpoint that a run starts from, and note it in the settings.
 
     Args:
         config: Settings of the run.
         logdir: Directory of the run, if it has one.
-        resumes: Whether the run has a checkpoint of its own to go on from.
-        ranks: Processes that learn together; the first alone looks for files.
-        say: Told of checkpoints that are damaged and passed over.
+        resumes: Whether the run has a checkpoint of its own.
+        ranks: All ranks; only the first reads files.
+        say: Prints about damaged checkpoints that are skipped.
     """
     if resumes:
         return go_on(config, logdir) if logdir else config, None
@@ -74,13 +73,13 @@ def choose(
 
 
 def find(config: AttrDict, say: Callable[[str], None]) -> Source | None:
-    """Find what a run is to begin from, and refuse what does not fit.
+    """Find the checkpoint to start from, and refuse one that does not fit.
 
-    Without TensorFlow and before there is anything else.
+    Without TensorFlow, and before anything else of the run exists.
 
     Args:
         config: Settings of the new run.
-        say: Told of checkpoints that are damaged and passed over.
+        say: Prints about damaged checkpoints that are skipped.
     """
     if config.begin_from is None:
         return None
@@ -103,7 +102,7 @@ def find(config: AttrDict, say: Callable[[str], None]) -> Source | None:
 
 
 def split(text: str) -> tuple[str, int | str | None]:
-    """The directory and the checkpoint that a setting `begin_from` names."""
+    """Split a setting `begin_from` into directory and checkpoint."""
     match = re.fullmatch(f'(.+)@({checkpoints.BEST}|[0-9]{{1,18}})', text, re.DOTALL)
     if not match or os.path.lexists(text):
         return text, None
@@ -112,10 +111,7 @@ def split(text: str) -> tuple[str, int | str | None]:
 
 
 def go_on(config: AttrDict, logdir: pathlib.Path) -> AttrDict:
-    """The settings of a run that has learnt already, and may have begun so.
-
-    What it has begun from stays written down.
-    """
+    """Return the settings of a run that resumes, with the source it started from."""
     before = store.load_config(logdir).get('begin_from')
     given = config.begin_from
     if given is not None and (before is None or split(given)[0] != split(str(before))[0]):
@@ -133,14 +129,14 @@ def take(
     ranks: World,
     say: Callable[[str, str], None],
 ) -> None:
-    """Set what has been learnt to that of another run.
+    """Set variables from the checkpoint of another run.
 
     Args:
-        source: What to begin from; the first rank alone knows.
-        graph: What learns, on all ranks.
+        source: Checkpoint to take them from; known to the first rank only.
+        graph: Graph of the training, on all ranks.
         config: Settings.
         ranks: All ranks.
-        say: Where to tell what is taken.
+        say: Prints what is taken.
     """
     taken: list[str] = []
     if source is not None:
@@ -153,7 +149,7 @@ def take(
 
 
 def _find_whole(directory: pathlib.Path, step: int | None, say: Callable[[str], None]) -> int:
-    """The step of a checkpoint that is whole, by default of the last."""
+    """Return the step of an undamaged checkpoint, by default the last."""
     home = directory / storage.CHECKPOINTS
     steps = checkpoints.steps(home)
     if not steps or step not in (None, *steps):
@@ -174,7 +170,7 @@ def _find_whole(directory: pathlib.Path, step: int | None, say: Callable[[str], 
 
 
 def _match(source: Source, variables: Mapping[str, Any], config: AttrDict) -> dict[str, Any]:
-    """Find the variables to be set; a value that one run lacks is left out."""
+    """Find the variables to set; a value network that one run lacks is left out."""
     from agents.tools.runs import tensors
 
     home = source.directory / storage.CHECKPOINTS
@@ -199,7 +195,7 @@ def _match(source: Source, variables: Mapping[str, Any], config: AttrDict) -> di
 
 
 def _misfit(source: Source, part: str, config: AttrDict) -> errors.ConfigError:
-    """Make the error of what settings alone did not tell."""
+    """Make the error for networks that do not fit although the settings did."""
     key = 'network' if callable(config.network) else 'shared_encoder'
     value = plain_yaml.simplify(config.get(key))
     return errors.ConfigError(
@@ -222,7 +218,7 @@ def _tell(source: Source, taken: Sequence[str], say: Callable[[str, str], None])
 
 
 def _share(taken: Sequence[str], variables: Mapping[str, Any], ranks: World) -> None:
-    """Let all ranks have of the first what they have as well."""
+    """Broadcast the taken variables that all ranks have from the first."""
     if ranks.size == 1:
         return
     from agents.tools.graph import mpi

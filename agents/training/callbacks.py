@@ -1,7 +1,7 @@
 """Functions that are called with every report of a training.
 
-A callback is any function of a `Report`, the numbers of the training since the
-last report, every `log_every` steps, or of an evaluation:
+A callback is a function of a `Report` with the numbers since the last report, every `log_every`
+steps of training or of an evaluation:
 
     def follow(report):
         if report.phase == 'eval':
@@ -9,19 +9,17 @@ last report, every `log_every` steps, or of an evaluation:
 
     agents.train(config, logdir, callbacks=[follow, stop_at(195)]).run()
 
-What it returns is of use:
+Its result has an effect:
 
-- Numbers by name become metrics of the report, so that they are columns of
-  progress.csv and curves in TensorBoard.
-- False ends the training, which is saved and can be gone on with.
-- None and True are nothing to be done.
+- Numbers by name become metrics: columns of progress.csv and curves in TensorBoard.
+- False ends the training, which is saved and can be resumed.
+- None and True: continue.
 
-An error that it raises ends the training in the same way and is raised again.
-Of several ranks the first alone calls it, and all do as it says. A config may
-have callbacks as well. A run that is resumed by its name alone finds those of
-its file again; where a config is given, its callbacks count instead.
+An exception ends the training in the same way and is raised again. On several ranks, only the first
+calls it, and all follow. A config may have callbacks as well. A run that is resumed by name uses
+those of its config file; if a config is given, its callbacks are used instead.
 
-Those below decide when to stop.
+The functions below make callbacks that decide when to stop.
 """
 
 import math
@@ -37,11 +35,11 @@ Callback = Callable[['Report'], Mapping[str, float] | bool | None]
 
 
 def stop_at(score: float, phase: str = 'eval') -> Callback:
-    """End the training once a mean score is as high.
+    """End the training once a mean score is reached.
 
     Args:
-        score: The score.
-        phase: Whose score, 'eval' or 'train'.
+        score: Score to reach.
+        phase: Phase of the score, 'eval' or 'train'.
     """
     _require_phase(phase)
 
@@ -52,15 +50,14 @@ def stop_at(score: float, phase: str = 'eval') -> Callback:
 
 
 def stop_without_improvement(reports: int = 10, by: float = 0.0, phase: str = 'eval') -> Callback:
-    """End the training once its mean score has not risen for some time.
+    """End the training once the mean score has stopped to rise.
 
-    A run that is resumed counts from the beginning.
+    A run that is resumed starts counting again.
 
     Args:
-        reports: After how many evaluations, or reports of the training, that
-            were no better than the best before.
-        by: How much higher a score has to be to be better.
-        phase: Whose score, 'eval' or 'train'.
+        reports: Number of consecutive reports of the phase without an improvement.
+        by: Smallest increase that counts as an improvement.
+        phase: Phase of the score, 'eval' or 'train'.
     """
     _require_phase(phase)
     if reports < 1:
@@ -85,6 +82,6 @@ def _require_phase(phase: str) -> None:
 
 
 def _named(function: Callback, name: str) -> Callback:
-    """Give a function the name that it is told of by."""
+    """Set the name of a function for messages."""
     function.__name__ = function.__qualname__ = name
     return function

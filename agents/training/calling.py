@@ -1,4 +1,4 @@
-"""Calls the callbacks of a training and does as they say."""
+"""Calls of user callbacks, and their effects."""
 
 import math
 import numbers
@@ -20,7 +20,7 @@ EXPECTED = 'numbers by name, False to stop, or nothing'
 
 
 def find(callbacks: Sequence[Any]) -> list[Callable[['Report'], Any]]:
-    """Find those of callbacks that are named, as file.py:function."""
+    """Import the callbacks that are given by name, as file.py:function."""
     kind = kinds.CALLBACKS
     if not kind.allows(callbacks):
         raise errors.ConfigError(f'Callbacks have to be {kind.describe()}, not {callbacks!r}.')
@@ -30,16 +30,16 @@ def find(callbacks: Sequence[Any]) -> list[Callable[['Report'], Any]]:
 
 
 class Calling:
-    """Calls functions of a user's with every report.
+    """Calls callbacks with every report.
 
     Attributes:
-        stopped_by: The name of the one that has asked to stop, if any.
-        failure: The error that one has raised, also that of `sys.exit`, or on
-            other ranks another.
+        stopped_by: Name of the callback that ended the training, if any.
+        failure: Exception of a callback, including that of `sys.exit`, or on other ranks a
+            substitute.
 
     Args:
-        functions: The functions, see `agents.training.callbacks`.
-        ranks: Those that do as the first of them is told.
+        functions: Callbacks, see `agents.training.callbacks`.
+        ranks: Ranks that follow the first one.
     """
 
     def __init__(self, functions: Sequence[Callable[['Report'], Any]], ranks: World = ALONE):
@@ -49,7 +49,7 @@ class Calling:
         self._ranks = ranks
 
     def complete(self, report: 'Report') -> 'Report':
-        """Call all with a report; returns it with the numbers they return."""
+        """Call all callbacks; returns the report with their metrics added."""
         if not self._functions:
             return report
         found: dict[str, float] = {}
@@ -82,12 +82,12 @@ class Calling:
 
 
 def _is_verdict(answer: Any) -> bool:
-    """Whether it is None, True or False."""
+    """Return whether a result is None, True or False."""
     return answer is None or isinstance(answer, (bool, np.bool_))
 
 
 def _numbers(function: Callable, answer: Mapping[str, Any], taken: set[str]) -> dict[str, float]:
-    """Check the numbers that a function returns."""
+    """Validate the metrics that a callback returned."""
     for name, value in answer.items():
         if not re.fullmatch(kinds.COLUMNS.pattern, str(name)):
             raise _refuse(
@@ -101,12 +101,12 @@ def _numbers(function: Callable, answer: Mapping[str, Any], taken: set[str]) -> 
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is one, an array or a tensor of a single one included."""
+    """Return whether a value is a number, including arrays and tensors of one element."""
     return isinstance(value, numbers.Real) or (hasattr(value, 'shape') and tuple(value.shape) == ())
 
 
 def _finite(value: Any) -> float:
-    """A number that tables and curves can have; NaN is that there is none."""
+    """Convert a metric for tables and curves; NaN if it is not finite."""
     number = float(value)
     return number if math.isfinite(number) else math.nan
 

@@ -1,4 +1,4 @@
-"""Checks an environment before anything is trained in it."""
+"""Check of an environment before training."""
 
 import dataclasses
 import textwrap
@@ -26,13 +26,13 @@ TRAIN = 'agents train'
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """Result of a check; its text is the output of the command.
+    """Result of a check; as a string, the output of the command.
 
     Attributes:
         config: Settings that the environment was made by.
-        report: All numbers.
-        train: How to train on it.
-        steps: How many steps it was asked for.
+        report: Findings.
+        train: Commands to train on the environment.
+        steps: Number of steps that were requested.
     """
 
     config: AttrDict
@@ -42,18 +42,18 @@ class Check:
 
     @property
     def breaches(self) -> list[Breach]:
-        """Breaches of the contract of Gymnasium."""
+        """Violations of the API of Gymnasium."""
         return self.report.breaches
 
     def __str__(self) -> str:
         return '\n'.join(self.lines())
 
     def lines(self, width: int | None = None, breaches: bool = False) -> Iterator[str]:
-        """The text, in lines that fit a width, by default some usual one.
+        """Return the output as lines.
 
         Args:
-            width: The width.
-            breaches: Whether only what is wrong is told.
+            width: Width of the terminal, by default a usual one.
+            breaches: Only list violations.
         """
         width = max(width or WIDTH, 3 * console.TOPIC) - console.TOPIC
         told = check_text.list_breaches(self.report) if breaches else check_text.describe(self)
@@ -67,18 +67,17 @@ class Check:
 def check(
     env: Any, steps: int = 2000, seed: int = 0, seconds: float = SECONDS, **changes: Any
 ) -> Check:
-    """Step an environment with random actions and see what is wrong with it.
+    """Step an environment with random actions and report its behaviour and violations of the API.
 
-    It does so in a process of its own, as the environment may crash or hang.
+    Runs in a process of its own, as the environment may crash or hang.
 
     Args:
-        env: What a config has as `env`: an Id, `module:Id`, or a class or
-            function that makes it.
-        steps: How many steps.
+        env: Value of the setting `env`: an Id, `module:Id`, or a class or function.
+        steps: Number of steps.
         seed: Seed of the environment and the actions.
-        seconds: How long it may take. What is not done by then is left out;
-            a call that does not return is an error.
-        changes: Other settings of a config, such as `env_kwargs`.
+        seconds: Time limit; what is not done by then is left out, and a call that does not return
+            is an error.
+        changes: Other settings, such as `env_kwargs`.
     """
     if isinstance(env, str) and not changes:
         experiment = experiments.find(env=env, look=False)
@@ -98,15 +97,15 @@ def check_config(
     progress: Callable[[int], None] = lambda step: None,
     seconds: float = SECONDS,
 ) -> Check:
-    """Check the environment of a config, as `check` does.
+    """Check the environment of a config, like `check`.
 
     Args:
         config: Settings.
-        steps: How many steps.
+        steps: Number of steps.
         seed: Seed of the environment and the actions.
-        train: How to train on it, if not to be found out.
-        progress: Called with the number of steps now and then.
-        seconds: How long it may take.
+        train: Commands to train on it, by default derived from the settings.
+        progress: Called with the number of steps from time to time.
+        seconds: Time limit.
     """
     errors.require_positive('steps', steps)
     errors.require_integer('seed', seed, 0, 2**32 - 1)
@@ -125,7 +124,7 @@ def check_config(
 
 
 def as_trained(found: Check, experiment: Experiment, changes: Sequence[str] = ()) -> Check:
-    """Complete a check by the settings that a training would choose."""
+    """Replace the settings of a check by those that a training would choose."""
     space = found.report.observation_space
     if space is None or any(breach.ends for breach in found.breaches):
         return found
@@ -134,7 +133,7 @@ def as_trained(found: Check, experiment: Experiment, changes: Sequence[str] = ()
 
 
 def _require_room(report: Report, config: AttrDict) -> None:
-    """Note observations that are too large to learn from."""
+    """Record observations that are too large."""
     if report.observation_space and report.action_space and report.steps:
         both = report.observation_space, report.action_space
         try:
@@ -144,7 +143,7 @@ def _require_room(report: Report, config: AttrDict) -> None:
 
 
 def _how_to_train(config: AttrDict) -> list[str]:
-    """A command if the environment has a name, else how to write a config."""
+    """Return a command if the environment has a name, else a config to write."""
     default = lookup.configs().ppo()
     changes = {key: config[key] for key in config if config[key] != default[key]}
     if set(changes) <= {'env'} and isinstance(config.env, str):

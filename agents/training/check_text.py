@@ -1,4 +1,4 @@
-"""The text of a check: what was found of an environment, line by line."""
+"""Output of a check, line by line."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ REMEDIES = {
 
 
 def describe(found: 'Check') -> Iterator[tuple[str, str | list[str]]]:
-    """Topics and what there is to tell of each; lists are lines as they are."""
+    """Yield topics with their text; lists are preformatted lines."""
     report, config = found.report, found.config
     yield 'env', f'{env_names.name_of(config.env)}{_describe_steps(found)}'
     if report.steps:
@@ -58,7 +58,7 @@ def describe(found: 'Check') -> Iterator[tuple[str, str | list[str]]]:
 
 
 def _describe_steps(found: 'Check') -> str:
-    """Say how many steps were taken, and why not all."""
+    """Describe how many steps were taken, and why not all."""
     steps, seconds = found.report.steps, found.report.seconds
     if not steps:
         return ''
@@ -71,14 +71,14 @@ def _describe_steps(found: 'Check') -> str:
 
 
 def list_breaches(report: Report) -> Iterator[tuple[str, str | list[str]]]:
-    """List breaches, first those that would end a training."""
+    """Yield violations, first those that would end a training."""
     for breach in sorted(report.breaches, key=lambda each: not each.ends):
         yield 'error' if breach.ends else 'wrong', _describe_breach(breach)
         yield '', [f'  {frame}' for frame in breach.frames]
 
 
 def _list_leaves(report: Report, config: AttrDict) -> list[str]:
-    """List ranges of the leaves of observations, as a table."""
+    """Return a table with the ranges of the leaves of observations."""
     space = report.observation_space
     assert space is not None
     rows: list[tuple[str, ...]] = [('', '', 'bounds', 'min', 'max', 'mean', 'std', '')]
@@ -101,7 +101,7 @@ def _list_leaves(report: Report, config: AttrDict) -> list[str]:
 
 
 def _space(space: gym.Space) -> str:
-    """A space without its bounds."""
+    """Format a space without its bounds."""
     kind = type(space).__name__
     match space:
         case gym.spaces.Box() | gym.spaces.MultiBinary():
@@ -127,7 +127,7 @@ def _bounds(space: gym.Space) -> str:
 
 
 def _remark(name: str, space: gym.Space, seen: Range, config: AttrDict) -> str:
-    """Remark on a leaf of the observations that may harm training."""
+    """Return a remark on a leaf of the observations that may harm training."""
     if name == choices.KEY:
         return ''
     if not seen.count:
@@ -240,7 +240,7 @@ def _describe_breach(breach: Breach) -> str:
 
 
 def _place(breach: Breach) -> str:
-    """Where it happened first, to go on with what did."""
+    """Format the place of the first occurrence of a violation."""
     if not breach.episode:
         return ''
     at = f'step {breach.step:,}' if breach.step else 'reset'
@@ -249,7 +249,7 @@ def _place(breach: Breach) -> str:
 
 
 def _list_network(report: Report, config: AttrDict) -> list[str]:
-    """Describe the networks for the observations and actions."""
+    """Describe the networks for the spaces."""
     observ_space, action_space = report.observation_space, report.action_space
     assert observ_space is not None and action_space is not None
     both = observ_space, action_space
@@ -263,7 +263,7 @@ def _list_network(report: Report, config: AttrDict) -> list[str]:
 
 
 def _spread(numbers: Sequence[float]) -> str:
-    """The mean of numbers, and from where to where they go."""
+    """Format the mean and the range of numbers."""
     low, high = min(numbers), max(numbers)
     if low == high:
         return _number(low)
@@ -271,7 +271,7 @@ def _spread(numbers: Sequence[float]) -> str:
 
 
 def _number(value: Any) -> str:
-    """A number in three digits, or whole."""
+    """Format a number with three digits, or as an integer."""
     value = float(value)
     if not math.isfinite(value):
         return f'{value}'

@@ -10,10 +10,10 @@ from agents.training.env_names import name_of
 
 
 def require_arguments(make: Callable[..., Any], name: str, kwargs: Mapping[str, Any]) -> None:
-    """Refuse `env_kwargs` that a class or function does not take, or lacks.
+    """Refuse `env_kwargs` that a class or function does not take, or missing required ones.
 
     Raises:
-        EnvError: Which may leave a worker.
+        EnvError: As it may cross the boundary of a worker.
     """
     parameters = _keywords(make)
     if parameters is None:
@@ -43,9 +43,9 @@ def require_arguments(make: Callable[..., Any], name: str, kwargs: Mapping[str, 
 
 
 def _keywords(make: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
-    """The arguments that may be named; None if they cannot be told.
+    """Return the keyword arguments of a callable, None if unknown.
 
-    A class that takes any hands those on that it does not know to the next.
+    A class with `**kwargs` passes unknown ones to its bases.
     """
     places = [make]
     if isinstance(make, type):
@@ -74,7 +74,7 @@ def _keywords(make: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
 
 
 def require_rendering(env: Any) -> None:
-    """Refuse a function of the user's that cannot be asked for frames."""
+    """Refuse a function of the user that takes no render mode."""
     if not takes_render_mode(env):
         raise lacks_rendering(name_of(env))
 
@@ -89,7 +89,7 @@ def lacks_rendering(name: str) -> errors.EnvError:
 
 
 def takes_render_mode(env: Any) -> bool:
-    """Return whether an environment can be asked for frames: a function or a name."""
+    """Return whether an environment takes a render mode; names do."""
     if not callable(env):
         return True
     try:

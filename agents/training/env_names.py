@@ -1,4 +1,4 @@
-"""Names of environments, and what has to be installed for them."""
+"""Names of environments, and the packages that they need."""
 
 import importlib
 import importlib.util
@@ -38,7 +38,7 @@ OTHERS = (
 
 
 def find_spec(name: str) -> gym.envs.registration.EnvSpec:
-    """Look up a name, or `module:name` after importing the module."""
+    """Look up the spec of `Id` or `module:Id`, after importing the module."""
     module, _, registered = name.rpartition(':')
     try:
         if module:
@@ -63,12 +63,12 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
 
 
 def _hint(asked: str, name: str) -> str:
-    """Say where an environment is from that a known package registers.
+    """Return which known package registers an environment, to end an error.
 
-    Nothing if it has registered others already, so that it is there.
+    Empty if the package has registered others already.
 
     Args:
-        asked: The module that was named, or nothing.
+        asked: Module that was given, or ''.
         name: Id of the environment.
     """
     for prefix, (module, remedy) in REGISTERED_BY.items():
@@ -81,7 +81,7 @@ def _hint(asked: str, name: str) -> str:
 
 
 def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
-    """Refuse an environment that lacks a package before workers are started."""
+    """Refuse an environment whose package is missing, before workers start."""
     point = spec.entry_point or spec.vector_entry_point
     module = str(point).partition(':')[0]
     needed = {
@@ -101,5 +101,5 @@ def _require_installed(spec: gym.envs.registration.EnvSpec) -> None:
 
 
 def name_of(env: Any) -> str:
-    """Return the name of a function or class, or the name that is given."""
+    """Return the name of an environment, also of a function or class."""
     return getattr(env, '__name__', str(env))

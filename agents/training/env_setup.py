@@ -1,7 +1,6 @@
-"""The environments that a configuration asks for.
+"""Construction of Gymnasium environments by settings, for training, evaluation and videos.
 
-The one way to make them, for training, evaluation and videos alike. Workers
-import this module, so it stays clear of TensorFlow.
+Workers import this module, so that it does not import TensorFlow.
 """
 
 import contextlib
@@ -51,15 +50,14 @@ TRAIN, EVAL, VIDEO = range(3)
 def constructor(
     config: AttrDict, render_mode: str | None = None, limited: bool = True
 ) -> Callable[[], gym.Env]:
-    """A function that makes the environment of a configuration.
+    """Return a function that makes the environment of a configuration.
 
-    Names are looked up here rather than in the worker, which knows nothing of
-    what the user has registered.
+    Names are looked up here instead of in the worker, which lacks registrations of the user.
 
     Args:
         config: Settings.
-        render_mode: What it is asked for, if it is to be seen.
-        limited: Whether its episodes are truncated, see `limit`.
+        render_mode: Render mode, or None.
+        limited: Truncate episodes, see `limit`.
     """
     kwargs = dict(config.env_kwargs)
     max_length = limit(config) if limited else None
@@ -82,7 +80,7 @@ def _wrap(make: Callable[[], gym.Env], wrapper: Callable[[gym.Env], gym.Env]) ->
 def limit(config: AttrDict) -> int | None:
     """Return the length at which episodes are truncated, None if unknown.
 
-    Native environments and those of EnvPool have limits of their own, too.
+    Native environments and those of EnvPool have limits of their own as well.
     """
     limits = [config.max_length]
     if isinstance(config.env, str) and not config.env.startswith((NATIVE, env_names.ENVPOOL)):
@@ -92,12 +90,12 @@ def limit(config: AttrDict) -> int | None:
 
 
 def lowest(*limits: int | None) -> int | None:
-    """Return the lowest of some limits, of which None is none."""
+    """Return the lowest of some limits, where None is no limit."""
     return min((limit for limit in limits if limit), default=None)
 
 
 def is_native(config: AttrDict) -> bool:
-    """Whether the environment is written in TensorFlow."""
+    """Return whether the environment is written in TensorFlow."""
     if isinstance(config.env, str):
         return config.env.startswith(NATIVE)
     # If nobody has imported the contract, the environment cannot meet it.
@@ -108,7 +106,7 @@ def is_native(config: AttrDict) -> bool:
 
 
 def native(config: AttrDict) -> Any:
-    """Make the environment of a configuration that is written in TensorFlow."""
+    """Make the native environment of a configuration."""
     kind, name, kwargs = config.env, env_names.name_of(config.env), config.env_kwargs
     if isinstance(kind, str):
         kind = registry.find(kind.removeprefix(NATIVE))
@@ -136,22 +134,20 @@ def start(
     first: int = 0,
     log_info: Sequence[str] = (),
 ) -> list[EnvSlice] | list[ExternalProcess]:
-    """Make environments, or start the processes that make them.
+    """Make environments, or start the worker processes that make them.
 
-    The processes start at the same time and go on starting after the return.
-    The result is for a `BatchEnv`. The seed of an environment depends on its
-    index alone, not on the process it lives in.
+    Processes start at the same time and continue to start after the return. The result is for a
+    `BatchEnv`. The seed of an environment depends on its index, not on its process.
 
     Args:
         constructor: Function that makes an environment.
         count: Number of environments.
-        env_processes: Whether to use worker processes.
-        num_workers: How many; by default one per core.
-        seed: Numbers that the seeds of the environments are derived from.
-        timeout: Seconds within which a worker has to answer.
-        first: Index of the first environment, where there are those of ranks
-            before.
-        log_info: Names of the numbers of infos that are wanted.
+        env_processes: Use worker processes.
+        num_workers: Number of workers, by default one per core.
+        seed: Numbers from which the seeds of the environments are derived.
+        timeout: Maximum seconds of a request to a worker.
+        first: Index of the first environment, after those of other ranks.
+        log_info: Names of numbers of infos to report.
     """
     seeds = [
         int(np.random.SeedSequence([*seed, first + index]).generate_state(1)[0])
@@ -184,11 +180,11 @@ def start(
 
 
 def require_descriptors(counts: Sequence[int], num_workers: int | None = None) -> None:
-    """Refuse more workers than there are file descriptors for.
+    """Refuse more workers than the limit of file descriptors allows.
 
     Args:
         counts: Number of environments of each batch.
-        num_workers: How many workers for each; by default one per core.
+        num_workers: Number of workers of each batch, by default one per core.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     workers = sum(_workers(count, num_workers) for count in counts)
@@ -206,7 +202,7 @@ def require_descriptors(counts: Sequence[int], num_workers: int | None = None) -
 
 
 def _workers(count: int, num_workers: int | None) -> int:
-    """How many workers host so many environments."""
+    """Return the number of workers for a number of environments."""
     return min(num_workers or len(cpu.cores()), count)
 
 
@@ -216,7 +212,7 @@ def make(
     max_length: int | None,
     observ_bounds: str = 'ignore',
 ) -> gym.Env:
-    """Make an environment with the wrappers that its settings ask for."""
+    """Make an environment with the wrappers that the settings ask for."""
     if 'render_mode' in kwargs:
         headless.prepare()
     with warnings.catch_warnings():
@@ -235,7 +231,7 @@ def _make_limited(
     kwargs: dict,
     max_length: int | None,
 ) -> gym.Env:
-    """Make an environment that truncates its episodes, unless told not to."""
+    """Make an environment with its time limit."""
     if callable(env):
         _quiet_mujoco()
         env_arguments.require_arguments(env, env_names.name_of(env), kwargs)
@@ -290,7 +286,7 @@ def _require_frames(creator: Any, name: str) -> None:
 
 
 def _old_wrapper() -> str:
-    """The wrapper of Shimmy for environments of the installed package gym."""
+    """Return Shimmy's wrapper for environments of the package gym."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         version = importlib.metadata.version('gym').split('.')
         if (int(version[0]), int(version[1])) >= (0, 26):
@@ -302,7 +298,7 @@ def _old_wrapper() -> str:
 
 
 def prepare_single(spec: gym.envs.registration.EnvSpec) -> None:
-    """Import what an environment is made with, and keep it quiet."""
+    """Prepare the process for the packages of an environment, and silence them."""
     if 'mujoco' in str(spec.entry_point):
         importlib.import_module('mujoco')
     _quiet_mujoco()
@@ -313,9 +309,9 @@ def prepare_single(spec: gym.envs.registration.EnvSpec) -> None:
 
 
 def _with_camera(kwargs: dict) -> dict:
-    """Film with the camera that follows the body, where there is one.
+    """Choose the camera that follows the body, if there is one.
 
-    By itself Gymnasium leaves the camera at the start, and bodies run away.
+    The default camera of Gymnasium stays at the start, and bodies leave the frame.
     """
     if 'render_mode' not in kwargs or {'camera_id', 'camera_name'} & {*kwargs}:
         return kwargs
@@ -323,7 +319,7 @@ def _with_camera(kwargs: dict) -> dict:
 
 
 def _quiet_mujoco() -> None:
-    """Keep MuJoCo from a log file and from telling users of deprecations."""
+    """Keep MuJoCo from writing a log file and from warnings about deprecations."""
 
     def warn(message: str) -> None:
         if 'deprecated' not in message:

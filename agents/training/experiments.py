@@ -1,4 +1,4 @@
-"""What a command is about: a config, or an environment and an algorithm."""
+"""Settings for a command line: from a config, or from an environment and an algorithm."""
 
 import dataclasses
 import re
@@ -28,12 +28,12 @@ DEFAULTS_OF_PPO = 'the defaults of ppo'
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """What to train.
+    """Settings of a training.
 
     Attributes:
-        name: What runs of it are called.
-        config: Its settings.
-        origin: Where these come from, if not from a config that was named.
+        name: Name for its runs.
+        config: Settings.
+        origin: Origin of the settings, if not a config that was named.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Experiment:
 
 
 def name_of(config: str | None, env: str | None = None, algorithm: str | None = None) -> str:
-    """What to call runs of a config, or of an environment and an algorithm."""
+    """Return the name for runs of a config, or of an environment and an algorithm."""
     parts = [config.rpartition(':')[2] if config else None]
     if env:
         last = re.split('[:/]', env)[-1]
@@ -60,19 +60,19 @@ def find(
     changes: Sequence[str] = (),
     look: bool = True,
 ) -> Experiment:
-    """Find the settings of what a command line asks for.
+    """Find the settings for a command line.
 
     Args:
         config: Name of a config, or file.py:function.
-        env: Environment instead of that of the config, or without one: an Id,
-            module:Id, or file.py:function.
-        algorithm: What learns where there is no config, by default PPO.
-        env_processes: Whether an environment that has to be looked at is made
-            in a process of its own.
-        changes: Texts `key=value` that the caller replaces settings by. Here
-            they only decide how an environment is made to look at it.
-        look: Whether to make the environment where its observations decide;
-            without it, see `suit_observations`.
+        env: Environment instead of that of the config, or without one: an Id, module:Id or
+            file.py:function.
+        algorithm: Algorithm if there is no config, by default PPO.
+        env_processes: Whether an environment that is needed for its observations is made in a
+            worker.
+        changes: Texts `key=value` by which the caller replaces settings; here only for making the
+            environment.
+        look: Make the environment if the settings depend on its observations; otherwise see
+            `suit_observations`.
     """
     name = name_of(config, env, algorithm)
     if config:
@@ -94,10 +94,10 @@ def find(
 
 
 def suit_observations(found: Experiment, space: gym.Space) -> Experiment:
-    """Choose the settings for images if an environment shows large ones.
+    """Choose the settings for images if the observations are large images.
 
     Args:
-        found: What `find` found without a look at the environment.
+        found: Result of `find` without a look at the environment.
         space: Space of the observations.
     """
     if _may_need_images(found) and encodings.has_large_images(space, found.config):
@@ -108,12 +108,12 @@ def suit_observations(found: Experiment, space: gym.Space) -> Experiment:
 
 
 def find_for_run(config: str | None, env: str | None, trusted: bool) -> dict[str, Any]:
-    """Find what options say beside the settings of a run.
+    """Convert options of a command to arguments of functions that open a run.
 
     Args:
         config: Name of a config, or file.py:function.
         env: Environment to play in, as of `find`.
-        trusted: Whether to use what names code though the run is not signed.
+        trusted: Use code that the run names though it is not signed.
 
     Returns:
         Arguments of the functions that open a run.
@@ -126,7 +126,7 @@ def find_for_run(config: str | None, env: str | None, trusted: bool) -> dict[str
 
 
 def find_env(text: str) -> Any:
-    """What a config has as `env`, for the text of a command line."""
+    """Return the setting `env` for a text of the command line."""
     file, _, function = text.rpartition(':')
     if file.endswith('.py'):
         with headless.disabled():
@@ -141,7 +141,7 @@ def find_env(text: str) -> Any:
 
 
 def _choose(env: Any, algorithm: str) -> tuple[AttrDict, str]:
-    """Settings for an environment, and where they come from."""
+    """Return settings for an environment, and their origin."""
     if name := _find_config(env, algorithm):
         return getattr(lookup.configs(), name)(), f'those of the config {name}'
     for like in _list_alike(env):
@@ -152,7 +152,7 @@ def _choose(env: Any, algorithm: str) -> tuple[AttrDict, str]:
 
 
 def _find_config(env: Any, algorithm: str) -> str | None:
-    """The config of an environment and an algorithm."""
+    """Return the config of an environment and an algorithm."""
     for name in lookup.list_configs():
         config = getattr(lookup.configs(), name)()
         found = config.env, lookup.configs().algorithm_of(config)
@@ -162,7 +162,7 @@ def _find_config(env: Any, algorithm: str) -> str | None:
 
 
 def _list_alike(env: Any) -> list[str]:
-    """Environments whose configs suit one of their kind, the best first."""
+    """Return environments of the same kind whose configs fit, the best first."""
     if not isinstance(env, str) or env.startswith(NATIVE):
         return []
     if env.startswith('vector:ale_py:'):
@@ -185,5 +185,5 @@ def _list_mujoco(name: str) -> list[str]:
 
 
 def _may_need_images(found: Experiment) -> bool:
-    """Return whether settings are defaults, as images need others."""
+    """Return whether the settings are defaults, which images would change."""
     return found.origin.startswith(DEFAULTS_OF_PPO) and env_kinds.of(found.config).may_have_images

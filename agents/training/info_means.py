@@ -1,4 +1,4 @@
-"""Means of the numbers of infos that a setting names, for reports."""
+"""Means of numbers of infos, for reports."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,19 +12,18 @@ PREFIX = 'info/'
 
 
 def columns(names: Sequence[str]) -> list[str]:
-    """What the numbers are called in reports."""
+    """Return the columns for the numbers of a setting `log_info`."""
     return [f'{PREFIX}{name}' for name in names]
 
 
 class InfoMeans:
-    """Takes what batches have added up when a report is made.
+    """Collects the means of numbers of infos when a report is made.
 
     Args:
-        names: The names, as in the setting `log_info`.
-        batch_envs: The environments of each phase, the last of which plays
-            whole episodes.
-        say: Where to tell of names that there are not.
-        ranks: Those whose environments are told of together.
+        names: Names, as in the setting `log_info`.
+        batch_envs: Environments of each phase; those of the last phase play whole episodes.
+        say: Prints names that no info has.
+        ranks: Ranks whose environments are reported together.
     """
 
     def __init__(
@@ -42,10 +41,7 @@ class InfoMeans:
         self._told = False
 
     def take(self, phase: str) -> dict[str, float]:
-        """Means over the steps since the last time, NaN where there are none.
-
-        They are those of all ranks together.
-        """
+        """Return the means over the steps of all ranks since the last call, NaN if none."""
         if not self._names:
             return {}
         every = self._ranks.gather(self._batch_envs[phase].infos.take())
@@ -63,7 +59,7 @@ class InfoMeans:
         return dict(zip(columns(self._names), means, strict=True))
 
     def _tell_missing(self) -> None:
-        """Tell which names no info has had so far, and what is near them."""
+        """Print the names that no info had so far, with similar ones."""
         if not self._missing:
             return
         found = [env.info_names() for env in self._batch_envs.values()]

@@ -1,7 +1,7 @@
-"""Networks, by the name that a configuration gives them.
+"""Networks, by the name in the settings.
 
-A network is a function of the spaces and the configuration that returns two
-Keras models, one for the policy and one for the value:
+A network is a function of the spaces and the settings that returns two Keras models, one for the
+policy and one for the value:
 
     from agents.tools.graph.backend import keras  # Quiet, and set up for this.
 
@@ -11,21 +11,19 @@ Keras models, one for the policy and one for the value:
         value = keras.Sequential([layers.Flatten(observ_space), Dense(1)])
         return Networks(policy, value)
 
-The models map a batch of normalized observations to numbers: to those that
-describe a distribution over actions, see `agents.parts.distributions`, and to
-the value. A model that remembers has an attribute `state_size` and maps
-(observations, state) to (numbers, state), see `agents.parts.sequences`. Models
-are applied as for inference, so that Dropout, for one, does nothing.
+The models map a batch of normalized observations to the parameters of an action distribution, see
+`agents.parts.distributions`, and to the value. A recurrent model has an attribute `state_size` and
+maps (observations, state) to (outputs, state), see `agents.parts.sequences`. Models are called in
+inference mode: Dropout, for one, does nothing.
 
-Those here are composed of an encoder by the space of the observations, a memory
-or none, and a head by the space of the actions. Each can be replaced:
+The networks here consist of an encoder by the space of the observations, optionally a recurrent
+cell, and a head by the space of the actions. Each can be replaced:
 
     def with_my_encoder(observ_space, action_space, config):
         return compose(observ_space, action_space, config, encoder=my_encoder)
 
-where `my_encoder` has the arguments and the result of `define_encoder`. Policy
-and value can have one encoder in common: a function may return it as a third
-model, and the first two map what comes of it.
+where `my_encoder` has the arguments and the result of `define_encoder`. Policy and value can share
+an encoder: a function may return it as a third model, and the first two map its output.
 """
 
 import functools
@@ -51,9 +49,9 @@ STATISTICS = 'moving_mean', 'moving_variance'
 def define_encoder(
     observ_space: gym.Space, sizes: list[int], config: AttrDict
 ) -> keras.layers.Layer:
-    """Make what turns observations into a vector.
+    """Make the encoder from observations to a vector.
 
-    Each leaf by its space, see `agents.parts.encodings`, and then dense layers.
+    Encodes each leaf by its space, see `agents.parts.encodings`, followed by dense layers.
 
     Args:
         observ_space: Space of the observations.
@@ -67,15 +65,14 @@ def define_encoder(
 
 
 def define_gru(config: AttrDict) -> keras.layers.Layer:
-    """Make a memory, a gated recurrent unit."""
+    """Make a gated recurrent unit."""
     return keras.layers.GRUCell(config.recurrent_units)
 
 
 def define_head(action_space: gym.Space, config: AttrDict) -> keras.layers.Layer:
-    """Make what turns a vector into numbers that describe a distribution.
+    """Make the layer that outputs the parameters of the action distribution.
 
-    For boxes of actions their means, the deviation of each being a weight of
-    its own, else a logit for each choice.
+    For boxes, means and log standard deviations that do not depend on the input; else logits.
     """
     factor = config.init_output_factor
     if isinstance(action_space, gym.spaces.Box):
@@ -92,17 +89,16 @@ def compose(
     memory: Callable[..., Any] | None = None,
     head: Callable[..., Any] = define_head,
 ) -> Networks:
-    """Make the networks for the policy and the value.
+    """Make the networks of policy and value from an encoder, a cell and a head.
 
-    What is before their dense layers may be one encoder for both, see the
-    setting `shared_encoder`.
+    The encoder may be shared, see the setting `shared_encoder`.
 
     Args:
         observ_space: Space of the observations.
         action_space: Space of the actions.
         config: Settings.
         encoder: Makes the encoder of a network, see `define_encoder`.
-        memory: Makes a memory, see `define_gru`; None if nothing is remembered.
+        memory: Makes a recurrent cell, see `define_gru`; None for feed-forward networks.
         head: Makes the head of the policy, see `define_head`.
     """
     shared = None
@@ -127,12 +123,12 @@ def compose(
 
 
 def feed_forward(observ_space: gym.Space, action_space: gym.Space, config: AttrDict) -> Networks:
-    """Networks without memory."""
+    """Make feed-forward networks."""
     return compose(observ_space, action_space, config)
 
 
 def recurrent(observ_space: gym.Space, action_space: gym.Space, config: AttrDict) -> Networks:
-    """Networks with a gated recurrent unit."""
+    """Make networks with a gated recurrent unit."""
     return compose(observ_space, action_space, config, memory=define_gru)
 
 
@@ -145,11 +141,10 @@ def define(
     config: AttrDict,
     value_device: str | None = None,
 ) -> Networks:
-    """Build the networks that a configuration names, their weights seeded.
+    """Build the networks of a configuration, with seeded weights.
 
     Args:
-        observ_space: Space of the observations; of a mask in it, the networks
-            are told nothing.
+        observ_space: Space of the observations; an action mask in it is hidden from the networks.
         action_space: Space of the actions.
         config: Settings.
         value_device: Device for a copy of the value network, if one is needed to learn on.
@@ -182,7 +177,7 @@ def define(
 
 
 def _zeros(observ_space: gym.Space) -> Nest:
-    """An observation of zeros, as a batch of one."""
+    """Return a batch of one observation of zeros."""
     return nested.map(
         lambda spec: tf.zeros((1, *spec.shape), spec.dtype), spaces.specs(observ_space)
     )
@@ -233,7 +228,7 @@ def _require_separate(networks: Networks) -> None:
 
 
 def _build(name: str, network: Network, inputs: Nest, size: int) -> None:
-    """Let a network make its weights by applying it to one input."""
+    """Create the weights of a network by applying it once."""
     state = sequences.zero_state(network, 1)
     output, _ = sequences.step(network, inputs, state)
     _require_known_weights(name, network, lambda: sequences.step(network, inputs, state))
@@ -246,13 +241,13 @@ def _build(name: str, network: Network, inputs: Nest, size: int) -> None:
 
 
 def _require_known_weights(name: str, network: Network, apply: Callable[[], Any]) -> None:
-    """Refuse a network that applies weights which Keras does not track.
+    """Refuse a network that uses weights which Keras does not track.
 
-    They would be neither trained nor saved, and nothing would show it.
+    They would be neither trained nor saved, without any notice.
 
     Args:
         name: Name of the network.
-        network: The network, which has made its weights.
+        network: Network with weights.
         apply: Applies the network.
     """
     with tf.GradientTape() as tape:

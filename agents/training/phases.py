@@ -1,4 +1,4 @@
-"""The loop of a training: its two phases, and what follows each step."""
+"""Loop of a training: its phases, reports and callbacks."""
 
 import functools
 from collections.abc import Callable
@@ -31,12 +31,12 @@ def define_loop(
     """Make the loop of a training.
 
     Args:
-        graph: What trains and evaluates.
+        graph: Graph that trains and evaluates.
         config: Settings.
-        reporter: Prints the progress, and knows the plan.
-        restarts: Counts workers that were started anew.
+        reporter: Prints progress, and holds the plan.
+        restarts: Counts restarts of workers.
         calling: Calls the callbacks with every report.
-        ranks: Processes that learn together.
+        ranks: All ranks.
         keep: Called after each step of the loop.
     """
     from agents.tools.runs.loop import Evaluation, Loop, Training
@@ -91,7 +91,7 @@ def define_loop(
 
 
 class _LengthWarning:
-    """Warns once of an episode that does not end, where it has no limit."""
+    """Warns once about an episode that does not end and has no limit."""
 
     def __init__(self, graph: SimulationGraph, config: AttrDict, say: Callable[[str, str], Any]):
         self._graph, self._say = graph, say

@@ -1,4 +1,4 @@
-"""What a configuration amounts to, in numbers."""
+"""Numbers of steps, updates and evaluations of a training."""
 
 import dataclasses
 import math
@@ -29,15 +29,13 @@ LOG_POINTS = 100
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Numbers of steps, of all agents together.
+    """Numbers of steps of all agents together.
 
     Attributes:
         rollout: Steps between two updates.
-        rollouts_at_once: How many rollouts a call of the training operation may
-            comprise as one program, or None if it is not one program, see
-            `agents.tools.graph.simulation.training`.
-        steps: Training steps in total: those asked for, rounded up to whole
-            rollouts.
+        rollouts_at_once: Maximum number of rollouts per call of the training operation if it is one
+            program, see `agents.tools.graph.simulation.training`; else None.
+        steps: Total training steps, rounded up to whole rollouts.
         eval_every: Steps between two evaluations.
         log_every: Steps between two reports of the training.
     """
@@ -50,18 +48,18 @@ class Plan:
 
 
 def require_valid(config: AttrDict, ranks: int = 1) -> None:
-    """Refuse settings that no training can be started with."""
+    """Refuse settings that no training can start with."""
     checks.require_settings(config, ranks)
     env_kinds.of(config).require(config)
 
 
 def make(config: AttrDict, in_graph: bool = False) -> Plan:
-    """Compute the numbers of a configuration.
+    """Compute the plan of a configuration.
 
     Args:
         config: Settings.
-        in_graph: Whether environments step in the graph, so that a program can
-            comprise several updates.
+        in_graph: Whether environments step in the graph, so that a program can comprise several
+            updates.
     """
     rollout = config.num_agents * config.update_every
     at_once = None
@@ -77,7 +75,7 @@ def make(config: AttrDict, in_graph: bool = False) -> Plan:
 
 
 def describe(config: AttrDict, plan: Plan, ranks: int = 1) -> str:
-    """Describe in a line what a training consists of."""
+    """Describe a training in one line."""
     updates = errors.quantity(plan.steps // plan.rollout, 'update')
     episodes = errors.quantity(config.eval_episodes, 'episode')
     agents = errors.quantity(config.num_agents // ranks, 'agent')
@@ -92,7 +90,7 @@ def describe(config: AttrDict, plan: Plan, ranks: int = 1) -> str:
 
 
 def require_room(observ_space: gym.Space, action_space: gym.Space, config: AttrDict) -> None:
-    """Refuse observations too large for a network or for a rollout in memory.
+    """Refuse observations that are too large for a network, or for memory as a rollout.
 
     Args:
         observ_space: Space of the observations.
@@ -133,7 +131,7 @@ def require_room(observ_space: gym.Space, action_space: gym.Space, config: AttrD
 def describe_network(
     observ_space: gym.Space, action_space: gym.Space, config: AttrDict
 ) -> list[str]:
-    """Say in a few lines what observations go through to become actions."""
+    """Describe in a few lines how the networks map observations to actions."""
     if callable(config.network):
         name = getattr(config.network, '__name__', repr(config.network))
         return [f'{name}, a function of yours']

@@ -1,4 +1,4 @@
-"""What a training tells about itself while it goes on."""
+"""Progress of a training on the terminal."""
 
 import contextlib
 import math
@@ -23,11 +23,11 @@ LONG = 2.0
 
 
 class Reporter:
-    """Prints the progress of a training, and tells what delays a signal.
+    """Prints the progress of a training, and what delays a signal.
 
     Args:
         terminal: Console to print on, by default none.
-        began: Time at which the run began, by `time.perf_counter`.
+        began: Start of the run, by `time.perf_counter`.
     """
 
     def __init__(self, terminal: console.Console | None = None, began: float | None = None):
@@ -54,11 +54,11 @@ class Reporter:
 
     @contextlib.contextmanager
     def busy(self, topic: str, describe: Callable[[], str] = str) -> Iterator[None]:
-        """Show what is being done within this context.
+        """Show an activity within this context.
 
         Args:
-            topic: What it is, in a word.
-            describe: Returns how far it is; called from another thread.
+            topic: Name of the activity, one word.
+            describe: Returns its progress; called from another thread.
         """
         self._doing = topic, describe, time.perf_counter()
         try:
@@ -72,7 +72,7 @@ class Reporter:
         return self.plan.steps
 
     def begin(self, step: int) -> None:
-        """Tell that the loop starts to run at a training step."""
+        """Print that the loop starts at a training step."""
         where = f'resumed at step {step:,}' if step else 'from the beginning'
         self.say('train', f'{where}; tracing and compiling')
         self._started = time.perf_counter()
@@ -81,11 +81,11 @@ class Reporter:
         self.signals.stop_together()
 
     def complete(self, step: int) -> None:
-        """Tell that there is nothing left to do."""
+        """Print that there is nothing left to do."""
         self.say('train', f'complete at step {step:,}; --steps=<more> goes on from there')
 
     def tell_best(self, saver: Any) -> None:
-        """Print which checkpoint has the highest score, if any is saved."""
+        """Print which checkpoint has the highest score, if any."""
         best = saver.best if saver else None
         if best:
             self.say(
@@ -95,12 +95,12 @@ class Reporter:
             )
 
     def end_early(self, step: int, callback: str) -> None:
-        """Tell that a callback has ended the training."""
+        """Print that a callback ended the training."""
         self.say('train', f'ended at step {step:,} by {callback}; resumed, it goes on')
 
     @contextlib.contextmanager
     def during(self, activity: str) -> Iterator[None]:
-        """Tell what the loop does within this context, if it takes long."""
+        """Show what the loop does within this context, if it takes long."""
         first = activity in WAITED_FOR and activity not in self._begun
         doing = WAITED_FOR.get(activity, '')
         shown = SHOWN.get(activity, activity)
@@ -118,12 +118,12 @@ class Reporter:
             self.signals.agree()
 
     def progress(self, phase: str, step: int, tally: 'Tally') -> None:
-        """Tell what a call of an operation has reached.
+        """Show the progress after a call of an operation.
 
         Args:
-            phase: The phase that the operation is of.
-            step: The training step.
-            tally: What there was since the last report of the phase.
+            phase: Phase of the operation.
+            step: Training step.
+            tally: Results since the last report of the phase.
         """
         now = time.perf_counter()
         self._step = step
@@ -141,7 +141,7 @@ class Reporter:
                 self._rate = tally.rate()
 
     def report(self, report: 'Report') -> None:
-        """Tell the scores of an evaluation and of the training before it."""
+        """Print the scores of an evaluation and of the training before it."""
         if report.phase == 'train':
             if not math.isnan(report.score):  # Until an episode has ended.
                 self._trained = report.score
@@ -167,7 +167,7 @@ class Reporter:
         self._mean = mean + (score - mean) * episodes / self._episodes
 
     def _view(self) -> View:
-        """What is shown of all this; called from another thread."""
+        """Return what to show now; called from another thread."""
         now = time.perf_counter()
         usual = 'learning' if self._running else 'starting'
         topic, describe, since = self._doing or (usual, str, now)
@@ -206,7 +206,7 @@ class Reporter:
         return f'{text}  {left} left' if left else text
 
     def _left(self, step: int) -> str:
-        """How long the rest takes, if that can be told."""
+        """Return the estimated time left, if known."""
         elapsed = time.perf_counter() - self._started
         total, done = self._total, step - self._first_step
         if not done or step >= total:

@@ -1,4 +1,4 @@
-"""The directory of a run: whose it is, what it holds, and none left empty."""
+"""Run directories: names, locks, contents and removal of empty ones."""
 
 import contextlib
 import datetime
@@ -20,9 +20,9 @@ LOCK = 'lock'
 
 @contextlib.contextmanager
 def claimed(logdir: str | pathlib.Path, name: str) -> Iterator[pathlib.Path]:
-    """Make a directory for a run that no other process will use.
+    """Create a directory for a run that no other process will use.
 
-    It is named after the time, or the next that no other run has.
+    Named after the time, or the next free one.
     """
     now = datetime.datetime.now()
     with _made(pathlib.Path(logdir).absolute()) as parent:
@@ -44,9 +44,9 @@ def claimed(logdir: str | pathlib.Path, name: str) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def locked(directory: str | pathlib.Path) -> Iterator[None]:
-    """Refuse the directory of a run to others meanwhile; makes it if need be.
+    """Lock the directory of a run within this context; creates it if necessary.
 
-    The lock is the kernel's, so that it goes with the process.
+    The lock belongs to the kernel and ends with the process.
     """
     path = pathlib.Path(directory).absolute()
     with _made(path), _lock(path / LOCK):
@@ -61,9 +61,9 @@ def locked(directory: str | pathlib.Path) -> Iterator[None]:
 
 
 def require_name(name: str, logdir: str | pathlib.Path) -> None:
-    """Refuse a name that is not that of a directory within another.
+    """Refuse a name that is no directory within the logdir.
 
-    Slashes make directories within directories, as deep as runs are found.
+    Slashes make nested directories, as deep as runs are found.
     """
     part = r'\w[\w.=+@-]*'
     if not re.fullmatch(f'{part}(/{part}){{0,{run_groups.DEPTH - 1}}}', name):
@@ -82,7 +82,7 @@ def require_name(name: str, logdir: str | pathlib.Path) -> None:
 
 
 def is_run(directory: pathlib.Path) -> bool:
-    """Whether a directory holds a run; other contents are refused."""
+    """Return whether a directory holds a run; refuses other contents."""
     if os.path.lexists(directory / store.CONFIG_FILE):
         return True
     with contextlib.suppress(OSError):  # Then there is nothing yet.
@@ -103,13 +103,12 @@ def is_run(directory: pathlib.Path) -> bool:
 
 
 def is_trained(directory: pathlib.Path) -> bool:
-    """Whether a run has been trained; one that lacks something is refused.
+    """Return whether a run has been trained; refuses one with missing files.
 
-    A run writes its settings and then its spaces before the first step, a row
-    of results with each report, and makes the directory of checkpoints with
-    the first of them. So rows or that directory say that it has been trained,
-    and then there have to be settings, spaces and a checkpoint. Otherwise
-    nothing had been saved, and a run begins from the beginning.
+    A run writes its settings and then its spaces before the first step, a row of results with each
+    report, and creates the directory of checkpoints with the first of them. So rows or that
+    directory imply that it was trained, and then there must be settings, spaces and a checkpoint.
+    Otherwise nothing was saved, and a run starts from the beginning.
     """
     there = {
         name: os.path.lexists(directory / name)
@@ -143,7 +142,7 @@ def _has_results(directory: pathlib.Path) -> bool:
 
 @contextlib.contextmanager
 def _made(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Make a directory and all it is in; what is empty then goes again."""
+    """Create a directory with its parents; empty ones are removed afterwards."""
     made: list[pathlib.Path] = []
     try:
         with files.telling(path):
@@ -157,7 +156,7 @@ def _made(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def remove_unused(directory: pathlib.Path) -> None:
-    """Remove the directory of a run that has nothing but its lock."""
+    """Remove the directory of a run that contains only its lock."""
     with contextlib.suppress(OSError):
         if set(os.listdir(directory)) <= {LOCK}:
             (directory / LOCK).unlink(missing_ok=True)
@@ -165,13 +164,11 @@ def remove_unused(directory: pathlib.Path) -> None:
 
 
 def remove_abandoned(logdir: pathlib.Path, pattern: str) -> None:
-    """Remove directories of runs that were killed too early.
-
-    Those that have nothing but a lock, which nobody holds.
+    """Remove directories of runs that were killed early: those with only a lock that nobody holds.
 
     Args:
         logdir: Directory of all runs.
-        pattern: What the names of the directories match.
+        pattern: Pattern of the names of the directories.
     """
     for directory in logdir.glob(pattern):
         with contextlib.suppress(OSError, errors.UserError):
@@ -181,7 +178,7 @@ def remove_abandoned(logdir: pathlib.Path, pattern: str) -> None:
 
 
 def _remove_empty(directories: Sequence[pathlib.Path]) -> None:
-    """Remove directories, each before the one that it is in."""
+    """Remove directories, each before its parent."""
     for directory in directories:
         with contextlib.suppress(OSError):  # It is not empty, or not there.
             directory.rmdir()
@@ -194,7 +191,7 @@ def _lock(path: pathlib.Path) -> Iterator[None]:
 
 
 def _open_for_good(path: pathlib.Path) -> BinaryIO:
-    """Open a file and lock it, unless it is removed by its last owner."""
+    """Open and lock a file, again if its last owner has just removed it."""
     while True:
         file = files.open_lock(path)
         try:

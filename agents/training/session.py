@@ -1,8 +1,8 @@
-"""A training, from its settings to the last checkpoint.
+"""Training from settings to the last checkpoint.
 
-A session goes through stages, each a method: `open` takes the directory and
-starts the environments, `build` makes the graph, `restore` sets it to the last
-checkpoint, `train` runs the loop, and `save` keeps what was learnt.
+A session has stages, one method each: `open` takes the directory and starts the environments,
+`build` makes the graph, `restore` loads the last checkpoint, `train` runs the loop, and `save`
+writes a final checkpoint.
 """
 
 import contextlib
@@ -38,22 +38,21 @@ if TYPE_CHECKING:  # These import TensorFlow.
 
 
 class Session:
-    """A training and all that it needs.
+    """Training with all its resources.
 
     Attributes:
         config: Settings of all ranks together.
         kind: Kind of environments.
-        ranks: Processes that learn together.
-        reporter: Prints the progress.
+        ranks: All ranks.
+        reporter: Prints progress.
         plan: Numbers of steps.
 
     Args:
         config: Settings.
         logdir: Directory of the run; by default nothing is written.
-        env_processes: Whether environments have processes of their own; by
-            default where that is quicker.
+        env_processes: Use worker processes; by default whichever is faster.
         callbacks: Functions that are called with every report.
-        reporter: Prints the progress, by default nothing.
+        reporter: Prints progress, by default nothing.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Session:
     def scores(self) -> Generator['Score', None, None]:
         """Go through all stages; yields the score of every report.
 
-        To close the generator is to save what has been learnt.
+        Closing the generator saves what has been learnt.
         """
         with self._resources:
             self.open()
@@ -105,7 +104,7 @@ class Session:
             yield from self.train()
 
     def open(self) -> None:
-        """Take the directory of the run, and start the environments."""
+        """Lock the directory of the run, and start the environments."""
         config, ranks, say = self.config, self.ranks, self.reporter.say
         say('plan', plan.describe(config, self.plan, ranks.size))
         agreement.come_together(ranks, config, self._logdir, say)
@@ -163,7 +162,7 @@ class Session:
         )
 
     def restore(self) -> None:
-        """Set everything to the last checkpoint, or to that of another run."""
+        """Restore the last checkpoint, or initialize from that of another run."""
         logdir, source, say = self._logdir, self._source, self.reporter.say
         env = self._envs[0]
         if logdir and (logdir / storage.SPACES).exists():
@@ -187,7 +186,7 @@ class Session:
             beginning.take(source, self.graph, self.config, self.ranks, say)
 
     def train(self) -> Iterator['Score']:
-        """Run the loop; however that ends, what has been learnt is saved."""
+        """Run the loop, and save however it ends."""
         failure: BaseException | None = None
         alone = self.ranks.size == 1
         try:
@@ -211,11 +210,10 @@ class Session:
             self.save(failure)
 
     def save(self, failure: BaseException | None) -> None:
-        """Save what has been learnt, unless a failure leaves it half done.
+        """Save a checkpoint, unless a failure leaves the state inconsistent.
 
-        After a failure, other ranks and native environments may have gone on,
-        so that the last checkpoint has to do. After that of a callback nobody
-        has gone on.
+        After a failure, other ranks and native environments may have advanced, so that the last
+        checkpoint has to do. After the exception of a callback, nothing has advanced.
         """
         self.reporter.signals.disarm()
         agreed = failure is None or failure is self._calling.failure
@@ -233,10 +231,10 @@ class Session:
             self.reporter.say('checkpoint', str(error))
 
     def _take_directory(self) -> bool:
-        """Lock the directory of the run and clear it up.
+        """Lock the directory of the run and remove leftovers.
 
         Returns:
-            Whether a run was begun there that has saved nothing.
+            Whether it holds a run that has saved nothing.
         """
         logdir, config = self._logdir, self.config
         if logdir is None:
@@ -253,8 +251,7 @@ class Session:
     def _open_records(self) -> None:
         """Write the settings and open the results, unless they are open.
 
-        Only once steps were made, so that neither a mistake nor an environment
-        that does not work leaves or changes a run.
+        Only after the first steps, so that a mistake or a broken environment changes no run.
         """
         logdir, config = self._logdir, self.config
         if logdir is None or self.loop.records:
@@ -271,7 +268,7 @@ class Session:
         self.loop.records = self._resources.enter_context(records)
 
     def _restore_checkpoint(self) -> None:
-        """Restore the last checkpoint that is whole, if there is any."""
+        """Restore the last undamaged checkpoint, if there is any."""
         tell = functools.partial(self.reporter.say, 'checkpoint')
         try:
             step = self._saver.restore(warn=tell)
@@ -303,9 +300,9 @@ class Session:
 
 
 def _explain(error: errors.MisfitError, config: AttrDict) -> errors.ConfigError:
-    """Say that a function of the user makes networks of other sizes.
+    """Explain that a function of the user makes networks of other sizes.
 
-    Settings that make others have been looked at before.
+    Differences of settings have been refused before.
     """
     network = plain_yaml.simplify(config.network)
     text, _, _ = str(error).partition(':')

@@ -1,4 +1,4 @@
-"""The graph of a training: environments, algorithm and their variables."""
+"""Graph of a training: environments, algorithm and their variables."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -25,9 +25,9 @@ MANY_ROWS = 16_384
 def define_batch_env(
     constructor: Callable[[], gym.Env], num_agents: int, env_processes: bool = True, **settings: Any
 ) -> 'InGraphBatchEnv':
-    """Make a batch of Gymnasium environments, see `env_setup.start`.
+    """Make a batch of Gymnasium environments in the graph, see `env_setup.start`.
 
-    It steps them in worker processes or in this one, as a part of the graph.
+    They step in worker processes or in this process.
     """
     envs = env_setup.start(constructor, num_agents, env_processes, **settings)
     return tools.InGraphBatchEnv(tools.BatchEnv(envs))
@@ -36,7 +36,7 @@ def define_batch_env(
 def use_threads(
     config: AttrDict, observ_space: gym.Space, ranks: world.World = world.ALONE
 ) -> None:
-    """Import TensorFlow and give its operations the threads that suit them."""
+    """Import TensorFlow and set its number of threads."""
     from agents.tools.graph import devices
 
     cores = len(cpu.cores())
@@ -53,7 +53,7 @@ def use_threads(
 
 
 def define_native_batch_envs(config: AttrDict, ranks: world.World = world.ALONE) -> list[Any]:
-    """Make the batches for training and evaluation of a native environment."""
+    """Make the batches of a native environment for training and evaluation."""
     from agents.environments.native_batch_env import NativeBatchEnv
     from agents.tools.graph import mpi
 
@@ -68,7 +68,7 @@ def define_native_batch_envs(config: AttrDict, ranks: world.World = world.ALONE)
 
 
 def define_native_steps(config: AttrDict, num_agents: int) -> Any:
-    """Make a native environment to be played with from Python."""
+    """Make a native environment to be stepped from Python."""
     from agents.environments.native_batch_env import NativeBatchEnv
     from agents.environments.native_steps import NativeSteps
 
@@ -84,15 +84,15 @@ def define_simulation_graph(
     one_program: bool = False,
     ranks: world.World = world.ALONE,
 ) -> 'SimulationGraph':
-    """Build the algorithm of a configuration and what its phases need.
+    """Build the algorithm of a configuration with its operations.
 
     Args:
-        batch_env: Environments to train in, see `InGraphBatchEnv`.
+        batch_env: Environments to train in.
         eval_env: Environments to evaluate in.
         config: Settings of this rank.
-        one_program: Whether rollouts and updates are one program, see
+        one_program: Compile rollouts and updates as one program, see
             `agents.tools.graph.simulation.training`.
-        ranks: Those that learn together.
+        ranks: All ranks.
     """
     from agents.algorithms.algorithm import Task
     from agents.tools.graph import mpi
@@ -116,25 +116,23 @@ def define_simulation_graph(
 
 
 class SimulationGraph:
-    """An algorithm in its environments, and the operations of the phases.
+    """Algorithm with its environments, and the operations of the phases.
 
     Attributes:
-        algo: The algorithm.
-        variables: What a checkpoint holds, by name. What only matters within a
-            rollout is left out, as checkpoints are written between them.
-        per_agent_variables: Those of the agents of this rank, and along which of their
-            axes the agents are.
-        agent_axes: Names of all variables of agents, of whichever rank, and
-            along which of their axes the agents are.
-        batch_envs: The environments of each phase.
+        algo: Algorithm.
+        variables: Contents of a checkpoint by name, without state within a rollout, as checkpoints
+            are written between rollouts.
+        per_agent_variables: Variables of the agents of this rank, with the axis of the agents.
+        agent_axes: Axis of the agents by name, for the agents of all ranks.
+        batch_envs: Environments of each phase.
 
     Args:
-        algo: The algorithm.
+        algo: Algorithm.
         batch_env: Environments to train in.
         eval_env: Environments to evaluate in.
         config: Settings.
-        one_program: Whether rollouts and updates are one program.
-        ranks: Those that learn together.
+        one_program: Compile rollouts and updates as one program.
+        ranks: All ranks.
     """
 
     def __init__(
@@ -181,7 +179,7 @@ class SimulationGraph:
         self.agent_axes = self._name_agent_axes()
 
     def train(self, rollouts: int = 1) -> dict[str, float]:
-        """Collect rollouts and learn from each; returns means for the log."""
+        """Collect rollouts and learn from each; returns mean metrics."""
         before = self._ranks.seconds
         numbers = self._call(
             functools.partial(self._train, rollouts), self._batch_env, self.algo.failure
@@ -191,12 +189,12 @@ class SimulationGraph:
         return numbers
 
     def eval(self) -> dict[str, float]:
-        """Play an episode of each environment; returns means for the log."""
+        """Play an episode of each environment; returns mean metrics."""
         self._eval_env.begin_evaluation()
         return self._call(self._evaluate, self._eval_env)
 
     def learnt(self) -> list[Any]:
-        """The variables that are the same on all ranks once they learnt."""
+        """Variables that must be equal on all ranks."""
         parts = [variable for variable, _ in self.per_agent_variables]
         return [
             variable
@@ -205,17 +203,17 @@ class SimulationGraph:
         ]
 
     def longest_episode(self) -> int:
-        """Return the steps of the longest episode that has not ended."""
+        """Return the length of the longest unfinished episode."""
         return max(int(scores.length.numpy().max()) for scores in self._every_scores)
 
     def restart(self) -> None:
-        """Begin all episodes of the training anew."""
+        """Restart all episodes of the training."""
         self._batch_env.reset()
         self._scores.restart()
         self.algo.restart()
 
     def count_on(self, rollouts: int) -> None:
-        """Go on as if so many rollouts had been learnt from."""
+        """Set the number of rollouts, for random keys and schedules."""
         for name, variable in self.variables.items():
             if name.endswith('collector/rollouts'):
                 variable.assign(rollouts)
@@ -226,12 +224,12 @@ class SimulationGraph:
         batch_env: 'GraphEnv',
         find_failure: Callable[[], Exception | None] = lambda: None,
     ) -> dict[str, float]:
-        """Run an operation, or raise what went wrong within the graph.
+        """Run an operation; raises errors from within the graph.
 
         Args:
-            operation: Returns numbers by name.
-            batch_env: The environments that it steps.
-            find_failure: Tells why to give up after it.
+            operation: Returns metrics by name.
+            batch_env: Environments of the operation.
+            find_failure: Returns the error that ends the training, or None.
         """
         from agents.tools.graph import programs
         from agents.tools.graph.backend import tf
@@ -293,9 +291,9 @@ class SimulationGraph:
 
 
 def name_policy(policy: 'Policy') -> dict[str, Any]:
-    """The variables of a policy by the names that they have in a checkpoint.
+    """Return the variables of a policy by their names in checkpoints.
 
-    Whatever algorithm has learnt it, so that it can be loaded without.
+    The names do not depend on the algorithm.
     """
     from agents.tools.graph import weights
 

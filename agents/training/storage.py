@@ -1,4 +1,4 @@
-"""Files of a run that hold what it has learnt: checkpoints and spaces."""
+"""Checkpoints and spaces of a run."""
 
 import contextlib
 import numbers
@@ -42,15 +42,15 @@ def define_shared_saver(
     ranks: world.World,
     check: Callable[[], None],
 ) -> Any:
-    """Make the saver of a run that several ranks may take part in.
+    """Make the saver of a run on one or several ranks.
 
     Args:
-        graph: What is saved.
-        step: The variable of where the loop is, which is saved as well.
-        logdir: Directory of the run; other ranks than the first need none.
-        keep: How many checkpoints to keep.
-        ranks: The ranks.
-        check: Called before several of them save something.
+        graph: Graph of the training.
+        step: Variable with the position of the loop, which is saved as well.
+        logdir: Directory of the run; needed on the first rank only.
+        keep: Number of checkpoints to keep.
+        ranks: All ranks.
+        check: Called before several ranks save a checkpoint.
     """
     from agents.tools.runs.shared_saver import SharedSaver
 
@@ -68,7 +68,7 @@ def define_shared_saver(
 
 
 def last_checkpoint(logdir: Path | None) -> int | None:
-    """The training step of the last checkpoint of a run, without TensorFlow."""
+    """Return the training step of the last checkpoint, without TensorFlow."""
     if logdir is None:
         return None
     steps = checkpoints.steps(pathlib.Path(logdir) / CHECKPOINTS)
@@ -76,7 +76,7 @@ def last_checkpoint(logdir: Path | None) -> int | None:
 
 
 def require_checkpoint(logdir: Path) -> None:
-    """Refuse a run that has saved nothing so far."""
+    """Refuse a run without checkpoints."""
     if last_checkpoint(logdir) is None:
         raise errors.ConfigError(
             f'There is no checkpoint in {logdir} yet. Let it train until its first evaluation.'
@@ -86,16 +86,16 @@ def require_checkpoint(logdir: Path) -> None:
 def find_checkpoint(
     logdir: Path, checkpoint: int | str | None, warn: Callable[[str], None] = print
 ) -> int | None:
-    """The training step of the checkpoint that is meant, without TensorFlow.
+    """Return the training step of a checkpoint, without TensorFlow.
 
     Args:
         logdir: Directory of the run.
-        checkpoint: A training step, 'best' for that with the highest score of
-            an evaluation, or None for the last.
-        warn: Told of better ones that are damaged and passed over.
+        checkpoint: Training step, 'best' for the highest score of an evaluation, or None for the
+            last.
+        warn: Called about damaged checkpoints that are skipped.
 
     Returns:
-        The step, which need not be there, or None for the last.
+        Step, which may not exist, or None for the last.
     """
     if checkpoint is None or isinstance(checkpoint, numbers.Integral):
         return checkpoint
@@ -116,14 +116,13 @@ def find_checkpoint(
 
 
 def require_room(logdir: Path, weights: int) -> None:
-    """Refuse networks that are larger than all that a run has saved.
+    """Refuse networks that are larger than the checkpoints of a run.
 
-    Its settings may come from a stranger, and this is found out before there
-    are the networks, without TensorFlow.
+    Settings may come from a stranger; this is checked before networks are made, without TensorFlow.
 
     Args:
         logdir: Directory of the run.
-        weights: How many weights the networks have at least.
+        weights: Minimum number of weights of the networks.
     """
     last = checkpoints.last_whole(pathlib.Path(logdir) / CHECKPOINTS)
     room = checkpoints.count_numbers(last) if last else weights
@@ -148,13 +147,13 @@ def define_records(
 
 
 def save_spaces(batch_env: Any, logdir: Path) -> None:
-    """Write the spaces of the environments, which a policy is built from."""
+    """Write the spaces of the environments, from which a policy is built."""
     found = batch_env.observation_space, batch_env.action_space
     files.write_changed(pathlib.Path(logdir) / SPACES, wire.dumps(found))
 
 
 def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
-    """Read what `save_spaces` wrote; runs no code."""
+    """Read the result of `save_spaces`; runs no code."""
     path = pathlib.Path(logdir) / SPACES
     data = files.read(path, SPACES_BYTES)
     try:
@@ -173,14 +172,14 @@ def load_spaces(logdir: Path) -> tuple[gym.Space, gym.Space]:
 
 
 def require_same_spaces(batch_env: Any, logdir: pathlib.Path, otherwise: str) -> None:
-    """Refuse environments with other spaces than a run was trained in.
+    """Refuse environments with other spaces than those of the training.
 
-    Observations may have other bounds where the policy sees them alike.
+    Bounds of observations may differ where the policy does not use them.
 
     Args:
-        batch_env: The environments.
+        batch_env: Environments.
         logdir: Directory of the run.
-        otherwise: What to do instead of leaving the settings as they were.
+        otherwise: Advice for the error.
     """
     observ, action = batch_env.observation_space, batch_env.action_space
     trained = load_spaces(logdir)
@@ -202,7 +201,7 @@ def require_same_spaces(batch_env: Any, logdir: pathlib.Path, otherwise: str) ->
 
 
 def _differ_by_mask(observ: gym.Space, trained: gym.Space, action: gym.Space) -> bool:
-    """Return whether observations are alike but for a mask of actions."""
+    """Return whether observations differ only by an action mask."""
     one, other = (
         choices.observed_space(each, action) if choices.may_be_told(each, action) else each
         for each in (observ, trained)

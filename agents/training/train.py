@@ -1,4 +1,4 @@
-"""`agents.train`, and what it returns."""
+"""`agents.train` and its result."""
 
 import contextlib
 import pathlib
@@ -25,27 +25,26 @@ def train(
 
         agents.train(config, 'runs/pendulum').run()
 
-    trains to the end. To see how it goes, iterate over it instead:
+    trains to the end. To follow the progress, iterate instead:
 
         for score in agents.train(config, 'runs/pendulum'):
             print(score.report.phase, score.report.step, score)
 
     Args:
         config: Settings, from a function of `agents.scripts.configs`.
-        logdir: Directory of this run, for checkpoints and results; a run that
-            it holds is resumed. By default nothing is written.
-        env_processes: Whether environments have processes of their own; by
-            default where that is quicker.
-        callbacks: Functions that are called with every report, after those of
-            the setting of this name, see `agents.callbacks`.
-        begin_from: Directory of another run, with whose weights and statistics
-            a new one begins, as by the setting of this name. It may end with
-            `@` and a training step or `best`; by default it is the last.
+        logdir: Directory of this run, for checkpoints and results; an existing run in it is
+            resumed. By default nothing is written.
+        env_processes: Use worker processes for environments; by default whichever is faster.
+        callbacks: Functions that are called with every report, after those of the setting of this
+            name, see `agents.callbacks`.
+        begin_from: Directory of another run, whose weights and statistics initialize a new one,
+            like the setting of this name. It may end with `@` and a training step or `best`; by
+            default its last checkpoint.
 
     Returns:
-        Iterator of mean scores of the episodes since the last report, of
-        training and of evaluation in turn. Each is a float that has a
-        `report`. The training takes place while it is iterated over or run.
+        Iterator over mean scores of the episodes since the last report, of training and evaluation
+        in turn. Each is a float with an attribute `report`. Training happens while iterating or in
+        `run`.
     """
     if begin_from is not None:
         config = config.copy(begin_from=str(begin_from))
@@ -57,7 +56,7 @@ class Training(Iterator['Score']):
     """Trains while it is iterated over, or run.
 
     Args:
-        session: What trains.
+        session: Session to train.
         logdir: Directory of the run as it was given.
     """
 
@@ -73,8 +72,8 @@ class Training(Iterator['Score']):
         """Train to the end.
 
         Returns:
-            The score of the last evaluation, a float that has a `report`; None
-            if there was nothing left to do.
+            Score of the last evaluation, a float with an attribute `report`; None if there was
+            nothing left to do.
         """
         last = None
         with contextlib.closing(self):
@@ -93,7 +92,7 @@ class Training(Iterator['Score']):
         return self._last
 
     def close(self) -> None:
-        """Save what has been learnt, and end the training."""
+        """Save a checkpoint and end the training."""
         self._begun = self._over = True
         self._scores.close()
 

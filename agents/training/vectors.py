@@ -1,7 +1,7 @@
-"""Environments that a configuration asks for as vectors.
+"""Construction of vector environments by settings.
 
-A vector steps several environments at once, often on threads of its own, and
-in this process. See `agents.training.env_setup` for single environments.
+A vector environment steps several environments at once, often on threads of its own, in this
+process. See `agents.training.env_setup` for single environments.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ FRAMES = 4
 
 
 def is_vector(config: AttrDict) -> bool:
-    """Whether the environments of a configuration come as a vector."""
+    """Return whether the environments of a configuration are a vector environment."""
     env = config.env
     if callable(env):
         return _takes_count(env, config.env_kwargs)
@@ -46,7 +46,7 @@ def is_vector(config: AttrDict) -> bool:
 
 
 def require(config: AttrDict) -> None:
-    """Refuse what vectors cannot be made of; makes none."""
+    """Refuse settings that vector environments cannot be made of; makes none."""
     for setting, without in (
         ('observ_bounds', 'ignore'),
         ('num_workers', None),
@@ -69,16 +69,15 @@ def start(
     render_mode: str | None = None,
     log_info: Sequence[str] = (),
 ) -> VectorSlice:
-    """Make a vector of so many environments, for a `BatchEnv`.
+    """Make a vector environment, as a member of a `BatchEnv`.
 
     Args:
         config: Settings.
         count: Number of environments.
-        seed: Numbers that the seeds are derived from.
-        first: Index of the first environment, where there are those of ranks
-            before.
-        render_mode: What to ask for, if they are to be seen.
-        log_info: Names of the numbers of infos that are wanted.
+        seed: Numbers from which the seeds are derived.
+        first: Index of the first environment, after those of other ranks.
+        render_mode: Render mode, or None.
+        log_info: Names of numbers of infos to report.
     """
     make = _find_maker(config, render_mode)
     drawn = np.random.SeedSequence([*seed, first]).generate_state(1)
@@ -90,7 +89,7 @@ def start(
 
 
 def describe(found: VectorSlice) -> str:
-    """Say in a line what vector there is and how its episodes begin."""
+    """Describe a vector environment and its autoreset mode in one line."""
     mode = found.mode.name
     text = {
         'SAME_STEP': 'in the step that ends the last',
@@ -110,7 +109,7 @@ def describe(found: VectorSlice) -> str:
 def _find_maker(
     config: AttrDict, render_mode: str | None = None
 ) -> Callable[[int, int], gym.vector.VectorEnv]:
-    """A function that makes a vector, given the size and a seed."""
+    """Return a function of a size and a seed that makes a vector environment."""
     env, kwargs = config.env, dict(config.env_kwargs)
     if callable(env):
         if render_mode and _takes(env, 'render_mode'):
@@ -127,7 +126,7 @@ def _find_maker(
 
 
 def _call(function: Callable, kwargs: dict, count: int, seed: int) -> gym.vector.VectorEnv:
-    """Call a function of the user's, or make a vector of their class."""
+    """Call a function of the user, or make a vector environment of their class."""
     del seed  # It gets one with the first reset.
     made = function(num_envs=count, **kwargs)
     name = env_names.name_of(function)
@@ -164,7 +163,7 @@ def _make_registered(
     count: int,
     seed: int,
 ) -> gym.vector.VectorEnv:
-    """Make a vector by its own entry point, or of single environments."""
+    """Make a vector environment by its own entry point, or of single environments."""
     del seed  # It gets one with the first reset.
     mode = kwargs.get('vectorization_mode')
     if mode is None and spec.vector_entry_point is not None:
@@ -204,7 +203,7 @@ def _complete(
     max_length: int | None,
     render_mode: str | None,
 ) -> dict:
-    """Add what a vector takes of what is to be: the limit among others."""
+    """Add arguments that a vector environment takes, such as its time limit."""
     point: Any = spec.vector_entry_point
     if isinstance(point, str):
         point = gym.envs.registration.load_env_creator(point)
@@ -227,7 +226,7 @@ def _complete(
 
 
 def envpool_family(name: str) -> str:
-    """The part of EnvPool that an environment is from, such as `atari`."""
+    """Return the family of an EnvPool environment, such as `atari`."""
     _require_in_envpool(name)
     from envpool.registration import registry
 
@@ -253,14 +252,14 @@ def _require_in_envpool(name: str) -> None:
 
 
 def _takes_count(env: Any, kwargs: dict) -> bool:
-    """Whether a function or a class makes as many environments as asked."""
+    """Return whether a function or class makes a given number of environments."""
     if isinstance(env, type) and issubclass(env, gym.Env):
         return False
     return 'num_envs' not in kwargs and _takes(env, 'num_envs')
 
 
 def _takes(function: Any, name: str) -> bool:
-    """Whether a function has an argument of its own by a name."""
+    """Return whether a function has an argument of a name."""
     with contextlib.suppress(TypeError, ValueError):  # It may not tell.
         return name in inspect.signature(function).parameters
     return False

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from agents.algorithms.acktr.acktr import ADAPTATION, LARGEST, SMALLEST
-from agents.parts import flat, sequences
+from agents.parts import sequences
 from agents.tools import errors, nested
+from agents.tools.graph import flat
 from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 

@@ -17,10 +17,10 @@ from agents.algorithms.gail.discriminator import (
 )
 from agents.algorithms.gail.rewards import FORMS
 from agents.parts.expert import Expert, Steps, given_action
-from agents.parts.flat import Weights
 from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.graph.backend import keras, tf
+from agents.tools.graph.flat import Weights
 from agents.tools.transition import Transition
 
 OBSERVS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)

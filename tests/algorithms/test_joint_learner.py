@@ -6,7 +6,7 @@ import pytest
 from agents.algorithms.ppo import PPO
 from agents.parts import sequences
 from agents.tools import errors
-from agents.tools.graph import vectors
+from agents.tools.graph import flat
 from agents.tools.graph.backend import tf
 from agents.tools.transition import Transition
 
@@ -34,7 +34,7 @@ class Keeping(PPO):
             loss -= 0.1 * tf.reduce_mean(policy.entropy())
             error = 0.5 * tf.reduce_mean((rollout.returns - value[..., 0]) ** 2)
             loss += 3.0 * error
-        self.expected = vectors.concat(tape.gradient(loss, weights))
+        self.expected = flat.concat(tape.gradient(loss, weights))
         return super()._learn(rollout, inputs)
 
 

@@ -10,7 +10,7 @@ from agents.parts import layers
 from agents.parts.gradients import MAX_SKIPPED
 from agents.tools import errors
 from agents.tools.batch import mock_environment
-from agents.tools.graph import vectors
+from agents.tools.graph import flat
 from agents.tools.graph.backend import keras, tf
 from agents.training import networks
 
@@ -58,7 +58,7 @@ class Expectant(PPO):
             policy = self.policy.unroll(rollout.inputs, rollout.begins, rollout.state.policy)
             log_prob = policy.log_prob(rollout.action)
             loss = -tf.reduce_mean(rollout.advantage * log_prob)
-        self.expected = vectors.concat(tape.gradient(loss, weights))
+        self.expected = flat.concat(tape.gradient(loss, weights))
         return super()._learn(rollout, inputs)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from agents.algorithms.reinforce.reinforce import REINFORCE, score_loss
 from agents.parts import distributions, returns
-from agents.tools.graph import vectors
+from agents.tools.graph import flat
 from agents.tools.graph.backend import keras, tf
 
 each_kind = pytest.mark.parametrize('network', ['feed_forward', 'recurrent'])
@@ -45,7 +45,7 @@ def test_gradients_of_parts_average_to_that_of_the_whole():
         with tf.GradientTape() as tape:
             policy = distributions.Categorical(network(observ[rows]))
             loss = score_loss(policy.log_prob(action[rows]), advantage[rows])
-        return vectors.concat(tape.gradient(loss, network.trainable_variables))
+        return flat.concat(tape.gradient(loss, network.trainable_variables))
 
     ends = np.cumsum(lengths)
     parts = [gradient(slice(e - n, e)) for e, n in zip(ends, lengths)]
@@ -66,7 +66,7 @@ class Expectant(REINFORCE):
             policy = self.policy.unroll(rollout.inputs, rollout.begins, rollout.state.policy)
             loss = score_loss(policy.log_prob(rollout.action), advantage)
             loss -= 0.5 * tf.reduce_mean(policy.entropy())
-        self.expected = loss, vectors.concat(tape.gradient(loss, weights))
+        self.expected = loss, flat.concat(tape.gradient(loss, weights))
         return super()._learn(rollout, inputs)
 
 

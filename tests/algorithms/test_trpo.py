@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from agents.parts import distributions, flat, gradients
+from agents.parts import distributions, gradients
+from agents.tools.graph import flat
 from agents.tools.graph.backend import compiled, keras, tf
 
 recurrent_is_slow = pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import pytest
 from agents.algorithms.algorithm import Task
 from agents.algorithms.value_learner import ValueLearner
 from agents.parts import sequences
-from agents.parts.adam import Adam
-from agents.parts.flat import Weights
+from agents.parts.optimizer import Adam
 from agents.parts.policy import Inputs
 from agents.parts.record import Predictions, Rollout, States
 from agents.scripts import configs
 from agents.tools.graph import random
 from agents.tools.graph.backend import keras, tf
+from agents.tools.graph.flat import Weights
 
 pytestmark = pytest.mark.usefixtures('eagerly')
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from agents.parts.adam import Adam
-from agents.parts.flat import Weights
 from agents.parts.gradients import MAX_SKIPPED
+from agents.parts.optimizer import Adam
 from agents.tools.graph import weights
 from agents.tools.graph.backend import compiled, keras, tf
+from agents.tools.graph.flat import Weights
 
 SHAPES = {'kernel': (2, 3), 'bias': (3,), 'scale': ()}
 SIZE = 10

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from agents.parts import gradients
-from agents.parts.flat import Weights
 from agents.tools.graph.backend import compiled, keras, tf
 from agents.tools.graph.communicator import Communicator
+from agents.tools.graph.flat import Weights
 
 EACH_WAY = pytest.mark.parametrize('how', [lambda f: f, compiled], ids=['eager', 'xla'])
 ROWS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from agents.parts.adam import Adam
-from agents.parts.flat import Weights
+from agents.parts.optimizer import Adam
 from agents.tools import nested
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import Communicator
+from agents.tools.graph.flat import Weights
 
 
 class BesideZeros(Communicator):

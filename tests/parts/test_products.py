@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.parts import layers, products
+from agents.parts import layers
 from agents.tools.graph.backend import compiled, keras, tf
 
 ROWS = 7
@@ -26,7 +26,7 @@ def test_product_and_gradients(run, width, columns):
     def differentiate(x, w):
         with tf.GradientTape() as tape:
             tape.watch((x, w))
-            value = products.product(x, w)
+            value = layers.product(x, w)
             loss = tf.reduce_sum(value * d)
         return value, *tape.gradient(loss, (x, w))
 
@@ -48,7 +48,7 @@ def test_second_derivatives(run, columns):
             outer.watch(w)
             with tf.GradientTape() as inner:
                 inner.watch(w)
-                values = products.product(tf.constant(x), w)
+                values = layers.product(tf.constant(x), w)
                 loss = tf.reduce_sum(values**2) / 2
             slope = tf.reduce_sum(inner.gradient(loss, w) * v)
         return outer.gradient(slope, w)

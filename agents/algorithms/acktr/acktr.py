@@ -23,10 +23,10 @@ SMALLEST, LARGEST = 1e-3, 1e3
 
 
 class ACKTR(OnPolicy):
-    """Takes one natural gradient step a rollout, by factors of each layer.
+    """Takes one natural gradient step per rollout, with a Kronecker-factored curvature.
 
-    See the README beside this file for the paper and the deviations from it,
-    and `agents.algorithms.on_policy` for how the rollout comes about.
+    See the README beside this file for the paper and the deviations from it, and
+    `agents.algorithms.on_policy` for the collection of rollouts.
     """
 
     def __init__(self, networks: Networks, task: Task):
@@ -51,12 +51,12 @@ class ACKTR(OnPolicy):
 
 
 class NaturalLearner(Learner):
-    """Takes a step along the natural gradient of the score-function estimate.
+    """Takes one step along the natural gradient of the score-function estimate.
 
     Args:
-        policy: The policy.
+        policy: Policy to improve.
         optimizer: Changes its weights, see `agents.parts.natural`.
-        task: What the algorithm is made for.
+        task: Settings and ranks of the algorithm.
     """
 
     def __init__(self, policy: Policy, optimizer: Kronecker, task: Task):
@@ -104,7 +104,7 @@ class NaturalLearner(Learner):
         }
 
     def _adapt(self, kl: tf.Tensor, scale: tf.Tensor) -> None:
-        """Change the step size where the policy went too far or not enough."""
+        """Adapt the step size to the KL divergence of the last step."""
         target, size = self._config.kl_target * scale, self._step_size
         adapted = tf.where(kl > 2 * target, size / ADAPTATION, size)
         # A step that was skipped tells nothing.

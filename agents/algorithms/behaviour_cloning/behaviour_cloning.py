@@ -13,10 +13,7 @@ from agents.tools.nested import Nest
 
 
 class BehaviourCloning(Algorithm):
-    """Learns to act as was demonstrated, and from nothing that comes of it.
-
-    What it does in the environments is for its scores alone.
-    """
+    """Learns to act as demonstrated; steps in the environments are for the score only."""
 
     def __init__(self, networks: Networks, task: Task):
         super().__init__()

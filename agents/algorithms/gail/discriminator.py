@@ -1,4 +1,4 @@
-"""Tells steps of a policy from those that were demonstrated."""
+"""Discriminator between steps of a policy and demonstrations."""
 
 import math
 from typing import Any
@@ -7,22 +7,22 @@ import gymnasium as gym
 
 from agents.algorithms.algorithm import Task
 from agents.parts import layers, masks, normalize
-from agents.parts.adam import Adam
 from agents.parts.expert import Steps
-from agents.parts.flat import Weights
+from agents.parts.optimizer import Adam
 from agents.parts.sequences import Network
 from agents.tools import nested, spaces
 from agents.tools.graph.backend import keras, tf
+from agents.tools.graph.flat import Weights
 from agents.tools.nested import Nest
 
 
 class Discriminator(tf.Module):
-    """A network that puts out how likely a step was demonstrated, as a logit.
+    """Network that outputs the logit of the probability that a step was demonstrated.
 
-    Observations are normalized by statistics of the steps of both.
+    Observations are normalized by statistics of the steps of policy and expert.
 
     Args:
-        task: What the algorithm is made for.
+        task: Spaces, settings and ranks.
     """
 
     def __init__(self, task: Task):
@@ -43,7 +43,7 @@ class Discriminator(tf.Module):
         self.optimizer = Adam(weights, config.discriminator_rate, ranks=task.ranks)
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name."""
+        """Return the contents of a checkpoint by name."""
         return {
             'normalizer': self.normalizer,
             'encoder': self._encoder,
@@ -52,27 +52,27 @@ class Discriminator(tf.Module):
         }
 
     def see(self, steps: Steps, sound: tf.Tensor) -> None:
-        """Add observations to the statistics, if they are sound."""
+        """Add observations to the statistics if `sound`."""
         self.normalizer.update(self._visible(steps), sound)
 
     def logits(self, steps: Steps) -> tf.Tensor:
-        """How likely each step was demonstrated, `[row]`."""
+        """Return the logit of each step, `[row]`."""
         return self._network(self._features(steps))[:, 0]
 
     def learn(
         self, policy: Steps, expert: Steps, mixture: tf.Tensor, sound: tf.Tensor | bool = True
     ) -> dict[str, tf.Tensor]:
-        """Take a step down the loss.
+        """Take one gradient step.
 
         Args:
             policy: Steps of the policy.
-            expert: As many that were demonstrated.
-            mixture: Where between the one and the other the gradient is looked
-                at, `[row, 1]` from 0 to 1.
-            sound: Whether the steps can be learnt from.
+            expert: As many demonstrated steps.
+            mixture: Positions between policy and expert for the gradient penalty, `[row, 1]` in [0,
+                1].
+            sound: Whether the steps are finite.
 
         Returns:
-            Numbers for the log.
+            Metrics for the log.
         """
 
         def loss(rows: Nest) -> dict[str, tf.Tensor]:
@@ -84,7 +84,7 @@ class Discriminator(tf.Module):
         return self.optimizer.minimize(loss, (policy, expert, mixture))
 
     def _loss(self, policy: Steps, expert: Steps, mixture: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The cross entropy, less some entropy, and a penalty of the slope."""
+        """Cross entropy, minus an entropy bonus, plus a gradient penalty."""
         features = self._features(policy), self._features(expert)
         mine, shown = [self._network(x)[:, 0] for x in features]
         loss = cross_entropy(mine, shown)
@@ -124,7 +124,7 @@ def bernoulli_entropy(logits: tf.Tensor) -> tf.Tensor:
 
 
 def slope_penalty(network: Network, features: tf.Tensor) -> tf.Tensor:
-    """E[(‖∇‖ − 1)²] of what a network puts out, by its input.
+    """Gradient penalty E[(‖∇‖ − 1)²] of the output by the input.
 
     Gulrajani et al. 2017, Improved training of Wasserstein GANs.
     """
@@ -137,7 +137,7 @@ def slope_penalty(network: Network, features: tf.Tensor) -> tf.Tensor:
 
 
 def _nothing(observ_space: gym.Space, action_space: gym.Space) -> Steps:
-    """A step of zeros."""
+    """Return a step of zeros."""
 
     def zeros(spec: Any) -> tf.Tensor:
         return tf.zeros((1, *spec.shape), spec.dtype)

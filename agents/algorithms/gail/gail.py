@@ -21,18 +21,17 @@ LOGGED = ('discriminator_loss', 'accuracy_policy', 'accuracy_expert', 'learnt_re
 
 
 class GAIL(Wrapper):
-    """Lets an algorithm learn from how much it acts like what was shown.
+    """Trains another algorithm on rewards of a discriminator.
 
-    A discriminator learns to tell its steps from those that were demonstrated,
-    and its opinion takes the place of the rewards. The algorithm is whichever
-    there is, and does not know.
+    The discriminator learns to tell steps of the policy from demonstrations, and its output
+    replaces the rewards of the environments. Any algorithm can be trained so.
 
     See the README beside this file for the paper and the deviations from it.
 
     Args:
-        define: Makes the algorithm of networks and a task.
-        networks: Its networks.
-        task: What it is made for.
+        define: Function that makes the algorithm of networks and a task.
+        networks: Networks of the algorithm.
+        task: Spaces, number of agents, settings and ranks.
     """
 
     def __init__(self, define: Callable[..., Algorithm], networks: Networks, task: Task):
@@ -85,9 +84,9 @@ class GAIL(Wrapper):
 
     @compile_unless_conv
     def _clone_once(self, cloner: Cloner) -> None:
-        """Let the policy act as was shown, once, after the first update.
+        """Clone the demonstrations once, after the first update.
 
-        By then there are statistics of the observations.
+        By then the normalizer has statistics of observations.
         """
         count = self._config.clone_steps
         key = random.key(self._seed, 'clone', 0)
@@ -98,7 +97,7 @@ class GAIL(Wrapper):
         tf.cond(self._updates == 1, clone, lambda: 0.0)
 
     def _judge(self, rollout: Rollout) -> tf.Tensor:
-        """What to learn from instead of rewards, `[time, agent]`."""
+        """Return the rewards to learn from, `[time, agent]`."""
         steps = self._define_steps(rollout)
         sound = ~self._ranks.any(~self._are_sound(steps))
         metrics = self._learn(steps, sound)
@@ -114,7 +113,7 @@ class GAIL(Wrapper):
         return reward + tf.where(rollout.terminated, end, 0.0)
 
     def _define_steps(self, rollout: Rollout) -> Steps:
-        """The steps of a rollout as the discriminator sees them, in rows."""
+        """Return the steps of a rollout as rows for the discriminator."""
         count = rollout.reward.shape.num_elements()
         action = given_action(rollout.action, self._actions)
 
@@ -124,12 +123,12 @@ class GAIL(Wrapper):
         return nested.map(merge, Steps(rollout.observ, action))
 
     def _are_sound(self, steps: Steps) -> tf.Tensor:
-        """Whether there are only numbers among them."""
+        """Return whether all numbers are finite."""
         sums = [tf.reduce_sum(tf.cast(leaf, tf.float32)) for leaf in nested.flatten(steps)]
         return tf.math.is_finite(tf.add_n(sums))
 
     def _learn(self, steps: Steps, sound: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Let the discriminator learn from a rollout; returns numbers."""
+        """Train the discriminator on a rollout; returns metrics."""
         config = self._config
         count, size = (config.discriminator_steps, config.discriminator_batch)
         rows = nested.flatten(steps)[0].shape[0]
@@ -163,10 +162,10 @@ class GAIL(Wrapper):
         }
 
     def _judge_end(self, terminated: tf.Tensor) -> tf.Tensor:
-        """How likely the end of an episode was demonstrated, as a logit.
+        """Return the logit of the discriminator for the end of an episode.
 
-        Of states without features nothing can be learnt but how frequent they
-        are, so that it is ln of the expert's frequency over the policy's.
+        Terminal states have no features, so that only their frequency can be compared: it is the
+        logarithm of the frequency of the expert over that of the policy.
         """
         ranks = self._ranks
         share = tf.reduce_mean(tf.cast(terminated, tf.float32))

@@ -1,4 +1,4 @@
-"""What a discriminator's opinion is worth, as a reward.
+"""Rewards from the output of a discriminator.
 
 Each is a function of the logit l of D(s, a), the probability that a step was
 demonstrated: l = ln D − ln (1 − D).

@@ -15,10 +15,10 @@ from agents.tools.nested import Nest
 
 
 class REINFORCE(OnPolicy):
-    """Takes one gradient step on a whole rollout.
+    """Takes one gradient step per rollout.
 
-    See the README beside this file for the paper and the deviations from it,
-    and `agents.algorithms.on_policy` for how the rollout comes about.
+    See the README beside this file for the paper and the deviations from it, and
+    `agents.algorithms.on_policy` for the collection of rollouts.
     """
 
     def __init__(self, networks: Networks, task: Task):

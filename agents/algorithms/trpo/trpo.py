@@ -6,13 +6,13 @@ from agents.algorithms.learner import Learner, apply_to_rows, define_steps
 from agents.algorithms.on_policy import OnPolicy
 from agents.config import sizes
 from agents.parts import conjugate, gradients, sequences
-from agents.parts.flat import Weights
 from agents.parts.optimizer import Optimizer
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.tools import nested
 from agents.tools.graph import loops
 from agents.tools.graph.backend import tf
+from agents.tools.graph.flat import Weights
 from agents.tools.nested import Nest
 
 # How far a step may exceed the divergence that it aims at. The quadratic model
@@ -21,10 +21,10 @@ TOLERANCE = 1.5
 
 
 class TRPO(OnPolicy):
-    """Takes one natural gradient step a rollout, as far as can be trusted.
+    """Takes one natural gradient step per rollout, within a trust region.
 
-    See the README beside this file for the paper and the deviations from it,
-    and `agents.algorithms.on_policy` for how the rollout comes about.
+    See the README beside this file for the paper and the deviations from it, and
+    `agents.algorithms.on_policy` for the collection of rollouts.
     """
 
     def __init__(self, networks: Networks, task: Task):
@@ -40,11 +40,11 @@ class TRPO(OnPolicy):
 
 
 class TrustRegionLearner(Learner):
-    """Maximizes a surrogate within a distance of the old policy.
+    """Maximizes a surrogate within a KL divergence of the old policy.
 
     Args:
-        policy: The policy.
-        task: What the algorithm is made for.
+        policy: Policy to improve.
+        task: Settings and ranks of the algorithm.
     """
 
     def __init__(self, policy: Policy, task: Task):
@@ -77,7 +77,7 @@ class TrustRegionLearner(Learner):
         return {**super().summary(owner), f'steps/{owner}': self._step.read_value()}
 
     def _define_rows(self, rollout: Rollout) -> Nest:
-        """What is known of each step, to be measured again and again."""
+        """Return what the loss needs of each step, as rows."""
         old = self._policy.distribution(rollout.predictions.output, rollout.inputs.mask)
         steps = {
             **define_steps(rollout, self._config, self._ranks),
@@ -87,10 +87,10 @@ class TrustRegionLearner(Learner):
         return sequences.to_rows(self._policy.network, steps, rollout.state.policy)
 
     def _define_step(self, rows: Nest, slope: tf.Tensor, radius: tf.Tensor) -> tf.Tensor:
-        """The step down a slope at whose end the divergence is the radius.
+        """Return the natural gradient step whose predicted KL divergence is δ, the radius.
 
-        With the slope g and the Fisher matrix F it is −√(2δ / xᵀFx) x, where
-        F x = g. Damping makes F larger, as it is known of some rows only.
+        With the gradient g and the Fisher matrix F, it is −√(2δ / xᵀFx) x, where F x = g. F is
+        estimated from every n-th row and damped.
         """
         some = nested.map(lambda x: x[:: self._config.fisher_every], rows)
 
@@ -109,10 +109,10 @@ class TrustRegionLearner(Learner):
     def _search(
         self, rows: Nest, before: dict[str, tf.Tensor], step: tf.Tensor, radius: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Take as much of a step as improves the policy near enough, or none.
+        """Backtrack along a step until the loss improves within the trust region, or take none.
 
         Returns:
-            Numbers for the log, of what was taken.
+            Metrics of the step that was taken.
         """
         config = self._config
         start = self._weights.read()
@@ -146,7 +146,7 @@ class TrustRegionLearner(Learner):
         }
 
     def _measure(self, rows: Nest) -> dict[str, tf.Tensor]:
-        """The means that `_loss` is made of, for the weights as they are."""
+        """Return the means of `_loss` for the current weights."""
         return gradients.mean_of_parts(self._loss, rows, self._part_rows, self._ranks)
 
     def _loss(self, rows: Nest) -> dict[str, tf.Tensor]:
@@ -162,5 +162,5 @@ class TrustRegionLearner(Learner):
         }
 
     def _describe(self, rows: Nest) -> Nest:
-        """The distributions of some rows, for the weights as they are."""
+        """Return the action distributions of rows for the current weights."""
         return apply_to_rows(self._policy, rows)[1]

@@ -1,1 +1,1 @@
-"""A batch of single environments that is stepped as one."""
+"""Batches of single environments."""

@@ -1,4 +1,4 @@
-"""Several environments that are stepped as one."""
+"""Batch of environments that are stepped together."""
 
 import contextlib
 import itertools
@@ -26,33 +26,27 @@ from agents.tools.workers.restarts import Restarts
 class BatchEnv:
     """Combines environments into a batch.
 
-    Environments in external processes step in parallel, really: the batch
-    first sends the request to every process and only then waits for any of
-    them. Within one process, and for environments that are not external, one
-    steps after the other.
+    Worker processes step in parallel: the batch sends the request to every process before it waits
+    for any. Within a process, environments step one after another.
 
-    An environment whose episode ended is reset within the same step. `observ`
-    is what to act on next; the true successor of the step, which a return has
-    to bootstrap from, is `next_observ`. The two differ only there. A reset
-    takes indices because the episodes of a batch end at different times and
-    those that have not ended must go on undisturbed.
+    An environment whose episode ends is reset within the same step. `observ` is the observation to
+    act on next, and `next_observ` the true successor, from whose value returns bootstrap. They
+    differ only there. Resets take indices, as the episodes of a batch end at different times.
 
-    A process that died, hangs, or whose environment raised or broke its
-    contract may be started anew. The step is lost then for its environments,
-    see `agents.tools.Transition`, and new episodes have begun.
+    A process that died, hangs, raised or broke the contract of environments can be restarted. The
+    step is lost for its environments, see `agents.tools.Transition`, and new episodes begin.
 
     Attributes:
         infos: Numbers that the members take from infos, see their `log_info`.
-        lost: Where the last call of `step` was lost.
-        seconds: The time spent on steps and resets so far.
+        lost: Mask of the environments for which the last call of `step` was lost.
+        seconds: Time spent on steps and resets so far.
 
     Args:
-        envs: Environments, `ExternalProcess`, `EnvSlice` and `VectorSlice`
-            objects, in order.
-        blocking: Wait for each process before sending to the next. For
-            debugging, or when environments fight over a resource.
-        timeout: Seconds within which a step or a reset has to complete.
-        restarts: How many processes may be started anew, by default none.
+        envs: Environments, `ExternalProcess`, `EnvSlice` and `VectorSlice` objects, in order.
+        blocking: Wait for each process before sending to the next, for debugging or when
+            environments compete for a resource.
+        timeout: Maximum seconds of a step or a reset.
+        restarts: Budget for restarts of processes, by default none.
     """
 
     def __init__(
@@ -97,18 +91,18 @@ class BatchEnv:
         return len(self._places)
 
     def __getitem__(self, index: int) -> members.EnvView:
-        """One of the environments, to read attributes and call methods of."""
+        """Return an environment, for its attributes and methods."""
         number, position = self._places[index]
         return members.EnvView(self._members[number], position)
 
     def __getattr__(self, name: str) -> Any:
-        """Attribute access reaches the first environment."""
+        """Forward attribute access to the first environment."""
         if name.startswith('_'):
             raise AttributeError(f'BatchEnv has no attribute {name!r}.')
         return getattr(self[0], name)
 
     def step(self, actions: Nest) -> tuple:
-        """Step all environments, and reset those that end.
+        """Step all environments, and reset those whose episode ends.
 
         Args:
             actions: Array with one action per environment.
@@ -122,7 +116,7 @@ class BatchEnv:
         return tuple(reply[name] for name in names)
 
     def reset(self, indices: Sequence[int] | None = None) -> Any:
-        """Reset some environments, by default all; returns their observ."""
+        """Reset environments by index, by default all; returns their observations."""
         everywhere = np.arange(len(self)) if indices is None else indices
         mask = np.zeros(len(self), bool)
         mask[everywhere] = True
@@ -130,7 +124,7 @@ class BatchEnv:
         return nested.map(lambda leaf: leaf[everywhere], observ)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> list:
-        """Call a method of every environment, the processes in parallel."""
+        """Call a method of every environment, in parallel across processes."""
         results: dict[int, Any] = {}
         for turn in range(max(map(len, self._members))):
             promises = {
@@ -142,21 +136,21 @@ class BatchEnv:
         return [results[index] for index in range(len(self))]
 
     def info_names(self) -> list[str]:
-        """What infos had beside the numbers that are wanted."""
+        """Return the names of numbers in infos that are not reported."""
         found = [member.info_names() for member in self._members]
         return sorted(set(itertools.chain(*found)))
 
     def cancel(self) -> None:
-        """Make the step under way, or the next one, raise `Cancelled`.
+        """Make the current or next step raise `Cancelled`.
 
-        The one method that another thread may call.
+        The only method that may be called from another thread.
         """
         self._cancelled.set()
 
     def close(self) -> None:
         """Close all environments and end their processes.
 
-        Those of this process are given up after the timeout.
+        Environments of this process that do not return within the timeout are abandoned.
         """
         self._restarts = Restarts()  # From now on, nothing is started anew.
         with contextlib.ExitStack() as stack:  # One may raise an error.
@@ -166,7 +160,7 @@ class BatchEnv:
                     member.begin_close()
 
     def step_packed(self, actions: Nest, reply: list[np.ndarray] | None = None) -> list[np.ndarray]:
-        """Like `step`, but the reply is in matrices by `block.reply_layout`.
+        """Step like `step`, with the reply as matrices of `block.reply_layout`.
 
         Args:
             actions: Array with one action per environment.
@@ -180,7 +174,7 @@ class BatchEnv:
     def reset_packed(
         self, mask: np.ndarray, reply: list[np.ndarray] | None = None
     ) -> list[np.ndarray]:
-        """Reset where the mask is true; the others keep their last reply."""
+        """Reset where the mask is true; others keep their last reply."""
         for rows, target in zip(self._rows, self._resets, strict=True):
             target[:] = mask[rows]
         return self._exchange(turns.RESET, reply, ~mask)
@@ -188,13 +182,12 @@ class BatchEnv:
     def _exchange(
         self, request: int, reply: list[np.ndarray] | None, lost: np.ndarray | bool = True
     ) -> list[np.ndarray]:
-        """Have all members answer a request.
+        """Let all members answer a request.
 
         Args:
-            request: The kind of the request.
-            reply: Matrices to write what they answer to, by default new ones.
-            lost: For which environments the step would be lost if they had to
-                be started anew.
+            request: Kind of the request.
+            reply: Matrices to write to, by default new ones.
+            lost: Mask of the environments whose step is lost if their process is restarted.
         """
         started = time.perf_counter()
         try:
@@ -238,10 +231,10 @@ class BatchEnv:
             )
 
     def _ask_processes(self, request: int) -> list[int]:
-        """Have all processes answer a request, and start anew who does not.
+        """Let all processes answer a request, and restart those that fail.
 
         Returns:
-            The places of those that were started anew.
+            Places of the restarted members.
         """
         failed = [
             process
@@ -256,7 +249,7 @@ class BatchEnv:
         return anew
 
     def _connect(self) -> None:
-        """Look up what every step needs of the members as they are now."""
+        """Cache what every step needs of the current members."""
         external = [m for m in self._members if isinstance(m, ExternalProcess)]
         self._slices = [m for m in self._members if isinstance(m, members.Local)]
         # The processes that work at the same time, round by round.
@@ -271,7 +264,7 @@ class BatchEnv:
         self._infos = [member.infos for member in self._blocks]
 
     def _attach(self, place: int) -> block.Block:
-        """Set up the memory of a member, which has then been constructed."""
+        """Set up the memory of a member, which has been constructed by then."""
         member = self._members[place]
         if isinstance(member, members.Local):
             found = member.observation_space, member.action_space
@@ -288,10 +281,10 @@ class BatchEnv:
                 self._members[place] = member
 
     def _start_anew(self, failed: ExternalProcess) -> int:
-        """Put a new process into the place of one that failed, and reset it.
+        """Replace a failed process by a new one, and reset it.
 
         Returns:
-            The number of the place.
+            Place of the member.
         """
         place, process = self._members.index(failed), failed
         while True:
@@ -311,7 +304,7 @@ class BatchEnv:
     def _mark_lost(
         self, matrices: list[np.ndarray], anew: list[int], lost: np.ndarray | bool
     ) -> None:
-        """Tell which steps were lost, whose successor is what was acted on."""
+        """Mark lost steps, whose successor is the observation that was acted on."""
         rows = np.zeros(len(self), bool)
         for place in anew:
             rows[self._rows[place]] = True
@@ -331,7 +324,7 @@ class BatchEnv:
         self.infos.add(np.concatenate(self._infos), whole)
 
     def _empty(self) -> list[np.ndarray]:
-        """Matrices for a reply."""
+        """Allocate matrices for a reply."""
         return [np.empty((len(self), width), kind) for kind, width in self._reply.groups]
 
     def _unpack(self, matrices: list[np.ndarray]) -> dict:
@@ -352,7 +345,7 @@ class BatchEnv:
         return actions
 
     def _require_values(self, actions: np.ndarray) -> None:
-        """Refuse actions that are not values of the space."""
+        """Refuse actions that are not in the space."""
         plain = self._choices is None and actions.dtype == np.float32
         # A sum of squares is soon told, and finite only if all of them are.
         if plain and math.isfinite(np.vdot(actions, actions)):
@@ -376,7 +369,7 @@ class BatchEnv:
 
 
 def _end_copy() -> None:
-    """End a copy of this process, which would train and save as well."""
+    """Exit from a fork of this process, which would train and save as well."""
     print(
         'An environment has called os.fork, and both processes returned from '
         'it. The child has to end by os._exit, and is ended here.',

@@ -1,9 +1,8 @@
-"""Environments of one process, stepped one after another.
+"""Environments of one process, stepped in turn.
 
-This is where values of an environment become numbers of a batch, so this is
-where they are checked: a wrong shape, type or key, a value that does not fit
-or a number that is not one stops the run with the environment's index rather
-than reach a normaliser or a network.
+Here values of environments become numbers of a batch, and are validated: a wrong shape, type or
+key, a value outside the space or a number that is not finite raises an error with the index of the
+environment.
 """
 
 import contextlib
@@ -48,18 +47,18 @@ OLD_REMEDY = (
 
 
 class EnvSlice:
-    """Some environments of a batch, their data in the arrays of a block.
+    """Some environments of a batch, with their data in the arrays of a block.
 
     Args:
         constructors: Functions that each make an environment.
-        seeds: A seed for the first reset of each environment, or None.
-        first: Index of the first of these environments within the batch.
-        current: One integer, written with the index of the environment at
-            work, to tell which one died or hangs.
-        log_info: Names of the numbers of their infos that are wanted.
+        seeds: Seed for the first reset of each environment, or None.
+        first: Index of the first environment within the batch.
+        current: One integer that holds the index of the active environment, to report which one
+            died or hangs.
+        log_info: Names of numbers of infos to report.
 
     Attributes:
-        log_info: The same names.
+        log_info: Names of numbers of infos to report.
     """
 
     def __init__(
@@ -117,8 +116,8 @@ class EnvSlice:
     def step(self) -> None:
         """Step every environment with its requested action.
 
-        An environment that ended is reset within the same step: `observ` is
-        then what to act on next while `next_observ` is the true successor.
+        An environment whose episode ends is reset within the same step: `observ` is then the first
+        of the next episode, and `next_observ` the true successor.
         """
         current, write = self._current, self._write
         has_names = bool(self.log_info)
@@ -169,9 +168,9 @@ class EnvSlice:
             self._watch.require(marked)
 
     def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of an environment, or read an attribute.
+        """Call a method or read an attribute of an environment.
 
-        Wrappers are looked through as `gymnasium.Env.get_wrapper_attr` does.
+        Searches wrappers like `gymnasium.Env.get_wrapper_attr`.
         """
         self._current[0] = index
         value = self.envs[index].get_wrapper_attr(name)
@@ -181,14 +180,14 @@ class EnvSlice:
             raise self._raised(index, f'in {name}', error) from None
 
     def info_names(self) -> list[str]:
-        """What infos had beside the numbers that are wanted."""
+        """Return the names of numbers in infos that are not reported."""
         return sorted(self._infos.seen)
 
     def measure(self) -> float:
-        """Seconds that a step takes, in an environment made for that alone.
+        """Return the seconds of a step, measured in an environment made for this.
 
-        Infinite where it takes long to make one, or nothing can be told: for
-        such environments a process of their own does not cost much.
+        Infinite if making one takes long or nothing can be measured: a worker costs such
+        environments little.
         """
         if self._making_seconds > len(self) * MAKING_SECONDS:
             return math.inf
@@ -204,7 +203,7 @@ class EnvSlice:
         return float(np.median(times))
 
     def close(self) -> None:
-        """Close every environment, the later ones too if one raises."""
+        """Close every environment, even if one raises."""
         failures = []
         for index, env in enumerate(self.envs):
             try:
@@ -260,7 +259,7 @@ class EnvSlice:
         return list(actions.astype(self.action_space.dtype))
 
     def _set_flags(self, ended: list[tuple[int, bool, bool]]) -> None:
-        """Mark the environments that ended; mostly, none has or had."""
+        """Mark the environments whose episode ended."""
         reply = self._reply
         if self._flags_set:
             for name in ('begins', 'terminated', 'truncated'):
@@ -272,7 +271,7 @@ class EnvSlice:
         self._flags_set = bool(ended)
 
     def _conclude(self, rewards: list[float]) -> None:
-        """Complete what steps returned, unless it is infinite or nearly so."""
+        """Complete the reply to steps, and refuse numbers that are too large."""
         self._reply['reward'][:] = rewards
         self._next_observ.copy_to(self._observ)
         found = observations.first_beyond(self._reply['reward'])
@@ -308,7 +307,7 @@ class EnvSlice:
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise `TooLate` if something in the main thread takes too long."""
+    """Raise `TooLate` in the main thread after some seconds."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Where no signals are heard.
         return
@@ -326,7 +325,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def _step_times(env: gym.Env, action: Nest) -> list[float]:
-    """Seconds of some steps of an environment."""
+    """Return the seconds of some steps of an environment."""
     times: list[float] = []
     while sum(times) < MEASURING_SECONDS and len(times) < MEASURED_STEPS:
         started = time.perf_counter()
@@ -338,7 +337,7 @@ def _step_times(env: gym.Env, action: Nest) -> list[float]:
 
 
 def wrong_number(method: str, result: Any) -> str | None:
-    """Say how many values a method should have returned, if that is wrong."""
+    """Describe a wrong number of values that a method returned, or return None."""
     expected, before = VALUES[method], OLD_VALUES[method]
     count = len(result) if isinstance(result, (tuple, list)) else 1
     if count == len(expected):
@@ -348,7 +347,7 @@ def wrong_number(method: str, result: Any) -> str | None:
 
 
 def as_reward(value: Any) -> float:
-    """Make a float of a reward, or tell that it is no number."""
+    """Convert a reward to a float; raises if it is no number."""
     if value.__class__ is float:
         return value
     # Of arrays of any library.
@@ -363,7 +362,7 @@ def as_reward(value: Any) -> float:
 
 
 def require_flags(terminated: Any, truncated: Any) -> None:
-    """Refuse to take for true or false what is neither."""
+    """Refuse flags that are not booleans."""
     for name, value in (('terminated', terminated), ('truncated', truncated)):
         is_bool = isinstance(value, (bool, np.bool_))
         if not is_bool and not _is_bool_of_a_library(value):

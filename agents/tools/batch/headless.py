@@ -1,4 +1,4 @@
-"""Drawing without a display."""
+"""Rendering without a display."""
 
 import contextlib
 import ctypes.util
@@ -15,10 +15,10 @@ VARIABLE = 'MUJOCO_GL'
 
 
 def prepare() -> None:
-    """Let libraries draw into memory, unless there is a display.
+    """Let libraries render into memory if there is no display.
 
-    Has to precede their import. What a user has set is kept. On macOS no
-    variable tells of a display, and MuJoCo finds its own way.
+    Must be called before their import. Settings of the user are kept. On macOS no variable tells
+    whether there is a display, and MuJoCo finds its own way.
     """
     if _has_display():
         return
@@ -30,7 +30,7 @@ def prepare() -> None:
 
 
 def prepare_workers() -> None:
-    """Choose the backend of workers that import other packages."""
+    """Choose the backend for workers that import other packages."""
     if not _has_display() and sys.platform != 'darwin':
         if backend := _find_backend():
             for_workers[VARIABLE] = backend
@@ -42,10 +42,9 @@ for_workers: dict[str, str] = {}
 
 @contextlib.contextmanager
 def disabled() -> Iterator[None]:
-    """Keep what is imported from drawing in this process.
+    """Keep imported packages from rendering in this process.
 
-    dm_control tries all backends at its import, and EGL crashes in a process
-    that has TensorFlow.
+    dm_control tries all backends when imported, and EGL crashes in a process with TensorFlow.
     """
     hidden = VARIABLE not in os.environ and not _has_display()
     if hidden and sys.platform != 'darwin':
@@ -63,7 +62,7 @@ def _has_display() -> bool:
 
 @functools.cache
 def _find_backend() -> str | None:
-    """The first of the backends whose library is installed."""
+    """Return the first backend whose library is installed, or None."""
     for backend, library in BACKENDS.items():
         if ctypes.util.find_library(library):
             return backend

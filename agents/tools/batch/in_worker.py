@@ -1,4 +1,4 @@
-"""What environments need in processes that Gymnasium starts."""
+"""Wrapper of environments in processes that Gymnasium starts."""
 
 import multiprocessing
 import os
@@ -14,12 +14,11 @@ from agents.tools.nested import Nest
 class InWorker:
     """Wraps environments that are made in a worker of `AsyncVectorEnv`.
 
-    Signals are left to the process that started it, whose handlers it may have
-    inherited, and errors tell where they come from. Any other can be lost on
-    its way, or end the other process as if it were interrupted.
+    Leaves signals to the parent process, whose handlers it may have inherited, and turns exceptions
+    into errors that survive the way to the parent.
 
     Args:
-        parent: The process that the environments are for.
+        parent: Process ID of the parent.
     """
 
     def __init__(self, parent: int):
@@ -35,7 +34,7 @@ class InWorker:
 
 
 class _Telling(gym.Wrapper):
-    """Makes texts of errors, which other processes can be told."""
+    """Turns exceptions into errors with a text."""
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict]:
         try:

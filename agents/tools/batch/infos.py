@@ -1,7 +1,7 @@
-"""Numbers that environments tell in their info, on the way to a report.
+"""Numbers from infos of environments, on their way to a report.
 
-A member of a batch writes them into the columns `infos` of its block, a row
-for each environment and NaN where there is none. The graph does not see them.
+Members of a batch write them into the columns `infos` of their block, one row per environment and
+NaN where there is none. They do not enter the graph.
 """
 
 import math
@@ -27,14 +27,13 @@ MOST_SEEN = 1000
 
 
 class Writer:
-    """Writes the numbers that are asked for into rows of an array.
+    """Writes named numbers of infos into rows of an array.
 
     Attributes:
-        seen: The names of all that there was, where one of them was not.
+        seen: Names that infos had when a requested one was missing.
 
     Args:
-        names: What they are called in an info, or where in it they are: `a/b`
-            is `info['a']['b']` unless there is `info['a/b']`.
+        names: Keys of an info; `a/b` is `info['a']['b']` unless there is `info['a/b']`.
     """
 
     def __init__(self, names: Sequence[str]):
@@ -48,9 +47,9 @@ class Writer:
         rows[:] = math.nan
 
     def write(self, row: int, info: Any) -> None:
-        """Write what an info tells, or raise an error that says what is wrong.
+        """Write the numbers of an info; raises an error for values that are no numbers.
 
-        Numbers that are too large for 32 bits become infinite.
+        Numbers too large for 32 bits become infinite.
         """
         if not isinstance(info, Mapping):
             raise TypeError(f'the info should be a dict, not {info!r}')
@@ -60,12 +59,12 @@ class Writer:
             self.seen.update(names(info))
 
     def write_all(self, info: Mapping, rows: np.ndarray | None = None) -> None:
-        """Write what the info of a vector tells, in the form of Gymnasium's.
+        """Write the numbers of the info of a vector environment.
 
         Args:
-            info: Arrays with a number of each environment, and masks of which
-                of them have it. It may also be a sequence of infos.
-            rows: Mask of the environments to write of, by default all.
+            info: Arrays with a number per environment and masks, as Gymnasium has them, or a
+                sequence of infos.
+            rows: Mask of the environments to write, by default all.
         """
         if not isinstance(info, Mapping):
             for row in range(len(self._rows)):
@@ -80,7 +79,7 @@ class Writer:
             self.seen.update(names_of_vector(info))
 
     def clear(self, rows: np.ndarray) -> None:
-        """Tell nothing of some environments, given as a mask."""
+        """Write NaN for the environments of a mask."""
         self._rows[rows] = math.nan
 
 
@@ -88,7 +87,7 @@ class Means:
     """Averages the numbers of a batch over the steps that had them.
 
     Args:
-        names: Their names.
+        names: Names of the numbers.
         num_agents: Number of environments in the batch.
     """
 
@@ -99,18 +98,18 @@ class Means:
         self._left = np.full(num_agents, math.inf)
 
     def restart(self, episodes: float = math.inf) -> None:
-        """Begin new episodes, so many of which count for each agent.
+        """Start new episodes, of which `episodes` count for each agent.
 
         As in `agents.tools.graph.episode_scores`.
         """
         self._left[:] = episodes
 
     def add(self, numbers: np.ndarray, whole: np.ndarray) -> None:
-        """Take in a step.
+        """Add the numbers of a step.
 
         Args:
             numbers: Numbers `[agent, name]`, NaN where there are none.
-            whole: Which episodes are over by it.
+            whole: Mask of the agents whose episode ended in this step.
         """
         present = ~np.isnan(numbers) & (self._left > 0)[:, None]
         self._sums += np.where(present, numbers, 0.0).sum(0, np.float64)
@@ -118,14 +117,14 @@ class Means:
         self._left -= whole
 
     def take(self) -> tuple[list[float], list[float]]:
-        """The sums and how many numbers they are of, since the last time."""
+        """Return sums and counts since the last call, and reset them."""
         taken = self._sums.tolist(), self._counts.tolist()
         self._sums[:] = self._counts[:] = 0.0
         return taken
 
 
 def find(info: Mapping, name: str) -> Any:
-    """What an info has under a name, or None."""
+    """Return the value of an info under a name, or None."""
     if name in info:
         return info[name]
     first, separator, rest = name.partition(SEPARATOR)
@@ -134,7 +133,7 @@ def find(info: Mapping, name: str) -> Any:
 
 
 def names(info: Mapping) -> Iterator[str]:
-    """The names of all that an info has, within other parts as well."""
+    """Return the names of all numbers of an info, including nested ones."""
     for name, part in info.items():
         if isinstance(part, Mapping):
             yield from (f'{name}{SEPARATOR}{each}' for each in names(part))
@@ -143,7 +142,7 @@ def names(info: Mapping) -> Iterator[str]:
 
 
 def names_of_vector(info: Mapping) -> Iterator[str]:
-    """The names of all numbers that the info of a vector has."""
+    """Return the names of all numbers of the info of a vector environment."""
     for name, part in info.items():
         is_mask = (
             isinstance(name, str) and name.startswith(MASK) and name.removeprefix(MASK) in info
@@ -158,7 +157,7 @@ def names_of_vector(info: Mapping) -> Iterator[str]:
 
 
 def _column(name: str, info: Mapping, count: int) -> np.ndarray:
-    """The numbers that a vector's info has under a name, NaN elsewhere."""
+    """Return the numbers of a vector info under a name, NaN elsewhere."""
     first, _, rest = name.partition(SEPARATOR)
     if name in info:
         first, rest = name, ''

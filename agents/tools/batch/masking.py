@@ -1,4 +1,4 @@
-"""How single environments come to observe their masks of actions."""
+"""Addition of action masks to observations of single environments."""
 
 import contextlib
 from typing import Any
@@ -11,14 +11,13 @@ from agents.tools.nested import Nest
 
 
 class ObserveMask(gym.Wrapper):
-    """Observes which actions are possible, see `agents.tools.choices`.
+    """Adds the action mask to observations, see `agents.tools.choices`.
 
-    The environment tells it by a method `action_masks`, as sb3-contrib has it,
-    or else by `info['action_mask']` of reset and step, as Gymnasium's Taxi
-    does. A Dict gets the key `action_mask`; of any other observation there
-    becomes a Dict with the keys `observation` and `action_mask`.
+    The mask comes from a method `action_masks`, as in sb3-contrib, or from `info['action_mask']` of
+    reset and step, as in Gymnasium's Taxi. Dict observations get the key `action_mask`; any other
+    observation becomes a Dict with the keys `observation` and `action_mask`.
 
-    Where an episode is over, there may be no mask, which is then of zeros.
+    At the end of an episode the mask may be missing; it is zero there.
     """
 
     METHOD = 'action_masks'
@@ -33,9 +32,9 @@ class ObserveMask(gym.Wrapper):
 
     @classmethod
     def is_for(cls, env: gym.Env) -> bool:
-        """Return whether an environment tells masks that it does not observe.
+        """Return whether an environment has masks that it does not observe.
 
-        One that has no method for it is reset to look at its info.
+        An environment without the method is reset to look at its info.
         """
         if not choices.may_be_told(env.observation_space, env.action_space):
             return False
@@ -81,10 +80,10 @@ class ObserveMask(gym.Wrapper):
 
 
 class Masking:
-    """Has environments observe their masks of actions, if any.
+    """Adds action masks to the observations of environments that have them.
 
-    Whether they tell any is found out once in each process, which takes a
-    reset of the first environment, see `ObserveMask.is_for`.
+    Whether they do is found out once per process, by a reset of the first environment, see
+    `ObserveMask.is_for`.
     """
 
     def __init__(self) -> None:
@@ -100,7 +99,7 @@ class Masking:
 
 
 class _Unmasked(gym.Wrapper):
-    """Refuses a mask that is told though the first reset told none."""
+    """Refuses a mask after the first reset had none."""
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict]:
         result = self.env.reset(**kwargs)
@@ -117,7 +116,7 @@ class _Unmasked(gym.Wrapper):
 
 
 def _require_no_mask(result: Any, method: str) -> None:
-    """Refuse a mask in the info, wherever that is if the contract is broken."""
+    """Refuse a mask in the info, wherever the info is in a result."""
     info = result[-1] if isinstance(result, tuple) and result else None
     if isinstance(info, dict) and choices.KEY in info:
         raise errors.EnvError(choices.describe_late(method))

@@ -18,7 +18,7 @@ Member = ExternalProcess | Local
 
 
 class EnvView:
-    """One environment of a batch."""
+    """View of one environment of a batch."""
 
     def __init__(self, member: Member, position: int):
         self._member = member
@@ -38,7 +38,7 @@ class EnvView:
 
 
 def of(envs: Sequence[gym.Env | Member]) -> list[Member]:
-    """Members as they are, and a slice for each run of plain environments."""
+    """Return members as they are, and a slice for each run of plain environments."""
     members: list[Member] = []
     first = 0
     for ready, group in itertools.groupby(envs, lambda env: isinstance(env, Member)):

@@ -1,4 +1,4 @@
-"""Observations of an environment as rows of arrays."""
+"""Observations of environments as rows of arrays."""
 
 import functools
 import math
@@ -21,19 +21,18 @@ MOST_SHOWN = 500
 
 
 def zeros(space: gym.Space, rows: int) -> Nest:
-    """A nest of arrays for so many observations."""
+    """Make a nest of arrays for a number of observations."""
     return nested.map(lambda spec: np.zeros((rows, *spec.shape), spec.dtype), spaces.specs(space))
 
 
 class Writer:
-    """Checks observations of a space and writes them into rows of arrays.
+    """Validates observations and writes them into rows of arrays.
 
-    `write(row, observ)` raises an error that tells what is wrong, and so does
-    `write_all(observs)`, given a batch with as many as there are rows. Floats
-    that are too large become infinite.
+    `write(row, observ)` and `write_all(observs)`, for a batch of as many as there are rows, raise
+    an error that describes what is wrong. Floats that are too large become infinite.
 
     Args:
-        space: The space.
+        space: Space of the observations.
         arrays: Nest of arrays `[row, ...]`.
     """
 
@@ -47,7 +46,7 @@ class Writer:
             others[:] = mine
 
     def first_beyond(self) -> tuple[int, float] | None:
-        """See the function, here for all floating-point leaves."""
+        """Find the first number beyond the limit in all floating-point leaves."""
         for leaf in self._leaves:
             found = first_beyond(leaf) if leaf.dtype.kind == 'f' else None
             if found is not None:
@@ -56,7 +55,7 @@ class Writer:
 
 
 def _define(space: gym.Space, arrays: Any, path: str, whole: bool) -> Callable[[Any, Any], None]:
-    """Make the function that writes to a row, or to all rows as a whole."""
+    """Make the function that writes one row, or all rows as a whole."""
     match space:
         case gym.spaces.Dict():
             parts: dict[Any, Any] = {
@@ -150,7 +149,7 @@ def _leaf_writer(
 
 
 def first_beyond(rows: np.ndarray) -> tuple[int, float] | None:
-    """The first number that is not finite or beyond `LARGEST`, and its row."""
+    """Find the first number that is not finite or beyond `LARGEST`, and its row."""
     numbers = rows.ravel()
     # A sum of squares is soon told, and small only if all of them are.
     if np.dot(numbers, numbers) <= LARGEST**2:
@@ -163,7 +162,7 @@ def first_beyond(rows: np.ndarray) -> tuple[int, float] | None:
 
 
 def describe_beyond(number: float) -> str:
-    """Say what is wrong with a number that `first_beyond` has found."""
+    """Describe a number that `first_beyond` found."""
     if not math.isfinite(number):
         return 'values that are not finite 32-bit numbers'
     return (
@@ -177,10 +176,10 @@ def beyond(index: int, number: float, what: str, observ: Nest) -> errors.EnvErro
     """Make the error of a number that `first_beyond` found.
 
     Args:
-        index: Which environment returned it.
-        number: The number.
-        what: What it was returned in.
-        observ: What the environment observed.
+        index: Index of the environment.
+        number: Number.
+        what: Value that contains the number, such as "an observation".
+        observ: Observation of the environment.
     """
     return errors.EnvError(
         f'Environment {index} returned {what} with {describe_beyond(number)}; '
@@ -189,7 +188,7 @@ def beyond(index: int, number: float, what: str, observ: Nest) -> errors.EnvErro
 
 
 def _shorten(observ: Nest) -> str:
-    """Show an observation in a line, as images have many numbers."""
+    """Format an observation in one line."""
     with np.printoptions(threshold=50, edgeitems=2):
         words = str(observ).split()
     text = ' '.join(words)
@@ -203,7 +202,7 @@ def describe(value: Any) -> str:
 
 
 def row(space: gym.Space, batch: Any, index: int) -> Nest:
-    """Return the observation of one environment of a batch or of a list."""
+    """Return the observation of one environment from a batch or a list."""
     match space, batch:
         case gym.spaces.Dict(), Mapping():
             return {key: row(part, batch[key], index) for key, part in spaces.items(space)}

@@ -1,7 +1,6 @@
 """Wrappers of environments.
 
-Where Gymnasium has the same wrapper, the one here stands on it and keeps the
-name that belongs to this project's vocabulary.
+Wrappers that Gymnasium has as well derive from those of Gymnasium.
 """
 
 import collections
@@ -44,7 +43,7 @@ warned_of: set[str] = set()
 
 
 def warn_of_normalizers(env: Any) -> None:
-    """Warn once of wrappers of environments or vectors that normalize again."""
+    """Warn once about wrappers that normalize a second time."""
     while isinstance(env, (gym.Wrapper, gym.vector.VectorWrapper)):
         kind = type(env)
         setting = NORMALIZERS.get(kind.__name__)
@@ -61,11 +60,11 @@ def warn_of_normalizers(env: Any) -> None:
 
 
 class AutoReset(gym.wrappers.Autoreset):
-    """Resets the environment in the step that follows the end of an episode."""
+    """Resets the environment in the step after the end of an episode."""
 
 
 class ClipAction(gym.wrappers.ClipAction):
-    """Clips actions to the bounds of the space, so that any are accepted."""
+    """Clips actions to the bounds of the space, and accepts any action."""
 
 
 class LimitDuration(gym.wrappers.TimeLimit):
@@ -76,15 +75,14 @@ class LimitDuration(gym.wrappers.TimeLimit):
 
 
 class BoundObserv(gym.ObservationWrapper):
-    """Watches over the bounds that a space promises for observations.
+    """Checks that observations are within the bounds of their space.
 
-    What does not fit the space otherwise, by its shape for example, or is not
-    finite, is left to the batch to refuse.
+    Wrong shapes and numbers that are not finite are left to the batch.
 
     Args:
-        env: The environment.
-        beyond: What becomes of values beyond the bounds: 'clip' moves them to
-            the nearest bound, 'error' raises an error.
+        env: Environment.
+        beyond: Treatment of values beyond the bounds: 'clip' moves them to the bound, 'error'
+            raises.
     """
 
     CHOICES = 'clip', 'error'
@@ -135,7 +133,7 @@ class BoundObserv(gym.ObservationWrapper):
 
 
 def _is_finite(value: np.ndarray) -> bool:
-    """Whether an array is of numbers that fit into 32 bits."""
+    """Return whether all numbers of an array fit into 32 bits."""
     if value.dtype.kind not in 'fiub':
         return False
     return bool(np.isfinite(value.astype(np.float32, copy=False)).all())
@@ -163,8 +161,8 @@ class ActionRepeat(gym.Wrapper):
 class RandomStart(gym.Wrapper):
     """Begins each episode with a random number of random actions.
 
-    The number is drawn from 0 to `max_steps` inclusive. Should the episode end
-    during them, the environment is reset once more.
+    The number is uniform from 0 to `max_steps`. If the episode ends during them, the environment is
+    reset once more.
     """
 
     def __init__(self, env: gym.Env, max_steps: int):
@@ -186,18 +184,16 @@ class RandomStart(gym.Wrapper):
 
 
 class FrameHistory(gym.Wrapper):
-    """Augments the observation with observations of the past.
+    """Stacks observations of the past.
 
-    Gymnasium's frame stacking takes the last frames; this one takes any set of
-    them, such as `past_indices=[0, 1, 3]` for the current frame, the one
-    before and the one three steps ago. Before the start of an episode stands
-    its first observation.
+    Gymnasium's frame stacking takes the last frames; this takes any, such as `past_indices=[0, 1,
+    3]` for the current one, the one before and that of three steps ago. The first observation
+    stands for those before the start of an episode.
 
     Args:
         env: Environment with a box of observations.
-        past_indices: How many steps ago each of the frames was.
-        flatten: Join the frames along their first axis, rather than stack them
-            along a new one.
+        past_indices: Ages of the frames in steps.
+        flatten: Concatenate frames along their first axis instead of stacking them along a new one.
     """
 
     def __init__(self, env: gym.Env, past_indices: Sequence[int], flatten: bool = False):
@@ -233,10 +229,9 @@ class FrameHistory(gym.Wrapper):
 
 
 class FrameDelta(gym.Wrapper):
-    """Observes the change since the observation before.
+    """Observes the change since the last observation.
 
-    The first observation of an episode is the change from itself, zero. The
-    change of an integer may be negative, even where bytes are observed.
+    Zero at the start of an episode. Changes of integers may be negative, also for bytes.
     """
 
     def __init__(self, env: gym.Env):
@@ -259,15 +254,15 @@ class FrameDelta(gym.Wrapper):
 
 
 class RangeNormalize(gym.Wrapper):
-    """Speaks of observations and actions in the range from -1 to 1.
+    """Scales observations and actions to [-1, 1].
 
-    Applies to boxes of floats whose bounds are finite. The batch does the same
-    to bounded actions by itself, see `agents.tools.InGraphBatchEnv`.
+    Applies to boxes of floats with finite bounds. The batch already scales bounded actions by
+    itself, see `agents.tools.InGraphBatchEnv`.
 
     Args:
         env: Environment with boxes as spaces.
-        observ: Whether to normalize observations; by default if possible.
-        action: Whether to normalize actions; by default if possible.
+        observ: Whether to scale observations; by default if possible.
+        action: Whether to scale actions; by default if possible.
     """
 
     def __init__(self, env: gym.Env, observ: bool | None = None, action: bool | None = None):
@@ -279,7 +274,7 @@ class RangeNormalize(gym.Wrapper):
 
 
 class ConvertTo32Bit(gym.Wrapper):
-    """Hands out observations and rewards of 32 bits; bytes stay bytes."""
+    """Converts observations and rewards to 32 bits; bytes stay bytes."""
 
     def __init__(self, env: gym.Env):
         super().__init__(env)
@@ -301,9 +296,9 @@ class ConvertTo32Bit(gym.Wrapper):
 
 
 class CacheSpaces(gym.Wrapper):
-    """Asks the environment for its spaces only once.
+    """Reads the spaces of the environment only once.
 
-    For environments that compute them anew each time.
+    For environments that compute them each time.
     """
 
     def __init__(self, env: gym.Env):

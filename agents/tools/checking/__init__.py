@@ -1,1 +1,1 @@
-"""Environments held against the contract of Gymnasium."""
+"""Checks of environments against the API of Gymnasium."""

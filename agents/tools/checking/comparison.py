@@ -1,4 +1,4 @@
-"""Compares environments that should do the same."""
+"""Comparison of environments that should behave alike."""
 
 import copy
 from collections.abc import Callable
@@ -19,14 +19,14 @@ class Comparison:
     """Two environments side by side, with the same seed and actions.
 
     Args:
-        envs: The environments.
+        envs: Environments.
         seed: Seed of both.
-        limit: The length at which episodes are cut.
+        limit: Length at which episodes are cut.
 
     Attributes:
-        steps: How many steps they have taken.
-        episode: The episode they are in, from one.
-        step: The step of it, from one.
+        steps: Number of steps so far.
+        episode: Number of the current episode, from one.
+        step: Number of the current step within it, from one.
     """
 
     def __init__(self, envs: list[gym.Env], seed: int, limit: int):
@@ -37,13 +37,13 @@ class Comparison:
         self._actions = random_actions.RandomActions(envs[0], seed)
 
     def run(self, steps: int, is_over: Callable[[], bool] = lambda: False) -> str | None:
-        """Compare so many steps; returns where they first differ, if so.
+        """Compare for some steps; returns a description of the first difference, or None.
 
-        Halfway they are reset, if no episode has ended until then.
+        Resets halfway if no episode has ended until then.
 
         Args:
-            steps: How many.
-            is_over: Whether fewer have to do.
+            steps: Number of steps.
+            is_over: Returns whether to stop earlier.
         """
         limit = min(self._limit, max(1, steps // 2))
         results = self._reset(self._seed)
@@ -61,7 +61,7 @@ class Comparison:
                 results = self._step()
 
     def refuses_sampled(self) -> str | None:
-        """Say if an action is refused in the type in which it is sampled."""
+        """Describe an action that is refused in the type that its space samples."""
         space = self._envs[0].action_space
         if not isinstance(space, gym.spaces.Discrete):
             return None
@@ -114,7 +114,7 @@ class Comparison:
 
 
 def first_difference(one: Any, other: Any, path: str = '') -> str | None:
-    """Say where two observations, or other nests, first differ, if they do."""
+    """Describe where two nests first differ, or return None."""
     if isinstance(one, dict) and isinstance(other, dict):
         if set(one) != set(other):
             return f'{path} with the keys {sorted(one)} and {sorted(other)}'

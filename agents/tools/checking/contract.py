@@ -1,7 +1,6 @@
-"""What an environment returns, held against the contract of Gymnasium.
+"""Validation of results of an environment against the API of Gymnasium.
 
-In the words of the errors that end a training, where one would; not all that
-the contract forbids does.
+With the texts of the errors that end a training, where one would.
 """
 
 import reprlib
@@ -17,13 +16,13 @@ from agents.tools.nested import Nest
 
 
 class Complaint(NamedTuple):
-    """Something that breaks the contract.
+    """Violation of the API.
 
     Attributes:
-        kind: What it is about; of each kind only the first is told.
-        text: What is wrong, and what was expected.
+        kind: Kind of the violation; only the first of each kind is reported.
+        text: Description, and what was expected.
         ends: Whether a training ends by it.
-        useless: Whether nothing can be made of what was returned.
+        useless: Whether the result cannot be used at all.
     """
 
     kind: str
@@ -33,10 +32,10 @@ class Complaint(NamedTuple):
 
 
 class Contract:
-    """Complains of what the methods of an environment return.
+    """Finds violations in the results of methods.
 
     Args:
-        env: An environment whose spaces are supported.
+        env: Environment with supported spaces.
     """
 
     def __init__(self, env: gym.Env):
@@ -46,7 +45,7 @@ class Contract:
         self._bounds = wrappers.BoundObserv(env, 'error')
 
     def after_reset(self, result: Any) -> Iterator[Complaint]:
-        """Complain of what `reset` returned."""
+        """Yield the violations in a result of `reset`."""
         wrong = env_slice.wrong_number('reset', result)
         if wrong is None and not isinstance(result, tuple):
             wrong = 'it should return a tuple'
@@ -58,7 +57,7 @@ class Contract:
         yield from _of_info('reset', info)
 
     def after_step(self, result: Any) -> Iterator[Complaint]:
-        """Complain of what `step` returned."""
+        """Yield the violations in a result of `step`."""
         wrong = env_slice.wrong_number('step', result)
         if wrong is not None:
             yield _returned('step', wrong, result)
@@ -73,7 +72,7 @@ class Contract:
         yield from _of_info('step', info)
 
     def of_observation(self, observ: Nest) -> Iterator[Complaint]:
-        """Complain of an observation, once."""
+        """Yield the first violation in an observation."""
         try:
             with np.errstate(all='ignore'):
                 self._writer.write(0, observ)
@@ -96,7 +95,7 @@ class Contract:
 
 
 def unexpected_argument(error: BaseException, arguments: Iterable[str]) -> str | None:
-    """Which argument a function was called with that it does not take."""
+    """Return the argument that a function does not take, by its TypeError, or None."""
     if isinstance(error, TypeError) and 'unexpected keyword' in f'{error}':
         names = [name for name in arguments if f"'{name}'" in f'{error}']
         return names[0] if names else None
@@ -129,7 +128,7 @@ def _of_reward(reward: Any) -> Iterator[Complaint]:
 
 
 def _of_types(space: gym.Space, observ: Nest, path: str) -> Iterator[str]:
-    """What the space refuses though its values could be made of it."""
+    """Yield parts of an observation whose type differs from the space but can be converted."""
     match space:
         case gym.spaces.Dict():
             for key, part in spaces.items(space):

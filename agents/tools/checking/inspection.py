@@ -1,4 +1,4 @@
-"""Looks an environment over, by random actions, as a training would use it.
+"""Inspection of an environment by random actions.
 
 report = inspection.inspect(lambda: gym.make('CartPole-v1'))
 for breach in report.breaches:
@@ -43,15 +43,14 @@ def inspect(
     limit: int = 1000,
     watch: Watch | None = None,
 ) -> Report:
-    """Step an environment with random actions and see what it does.
+    """Step an environment with random actions and report its behaviour.
 
     Args:
-        make: Function that makes an environment, which truncates no episode
-            from outside.
-        steps: How many steps to take.
-        seed: Seed of the environment and of the actions.
-        limit: The length at which episodes are cut.
-        watch: Learns what is under way and what was found so far.
+        make: Function that makes an environment without a time limit from outside.
+        steps: Number of steps.
+        seed: Seed of the environment and the actions.
+        limit: Length at which episodes are cut.
+        watch: Receives the current call and the findings so far.
     """
     watch = watch or Watch()
     inspection = _Inspection(make, seed, limit, watch)
@@ -75,11 +74,11 @@ def inspect(
 
 
 class _Failed(Exception):
-    """The environment cannot be asked any more."""
+    """The environment cannot be used any more."""
 
 
 class _Inspection:
-    """The steps of `inspect` for a Gymnasium environment."""
+    """Stages of `inspect` for a Gymnasium environment."""
 
     def __init__(self, make: Callable[[], gym.Env], seed: int, limit: int, watch: Watch):
         self.report = Report()
@@ -100,7 +99,7 @@ class _Inspection:
         self._tells_mask: bool | None = None
 
     def warn(self, message: Any, *_: Any, **__: Any) -> None:
-        """Keep what somebody warns of."""
+        """Record a warning."""
         text = re.sub(r'\x1b\[\d*m', '', f'{message}').removeprefix('WARN: ')
         if text not in self.report.warnings:
             self.report.warnings.append(text)
@@ -160,12 +159,12 @@ class _Inspection:
             self._breaches.raised('close', 'close raised', error)
 
     def fail(self, error: BaseException) -> None:
-        """Note an error of what the environment returned."""
+        """Record an error in results of the environment."""
         self.failed = True
         self._breaches.raised('inspection', 'looking at it raised', error)
 
     def repeat(self, steps: int) -> None:
-        """See if the same seed and actions make another one do the same."""
+        """Compare two environments with the same seed and actions."""
         self._breaches.leave_episode()
         self._watch.begin('a comparison of two of it')
         with contextlib.ExitStack() as stack:
@@ -198,7 +197,7 @@ class _Inspection:
         return env
 
     def _has_spaces(self) -> bool:
-        """Whether there are spaces that anybody could act in."""
+        """Return whether there are supported spaces."""
         report, env = self.report, self._env
         try:
             report.observation_space = env.observation_space
@@ -227,7 +226,7 @@ class _Inspection:
         return observ, info
 
     def _ask_to_reset(self, seed: int | None) -> Any:
-        """Call `reset`, with fewer arguments if it does not take them."""
+        """Call `reset`, without arguments that it does not take."""
         while True:
             values: dict[str, Any] = {'seed': seed, 'options': None}
             arguments = {name: values[name] for name in self._arguments}
@@ -310,7 +309,7 @@ class _Inspection:
         return random_actions.as_given(space, action)
 
     def _require_mask_always(self, info: Any) -> None:
-        """Complain of a mask that is told of some states only."""
+        """Record an action mask that is missing in some states."""
         tells = isinstance(info, dict) and choices.KEY in info
         method = 'step' if self._breaches.step else 'reset'
         if self._tells_mask is None:
@@ -323,7 +322,7 @@ class _Inspection:
             self._breaches.note('mask', text)
 
     def _judge(self, complaints: Iterable[Complaint]) -> bool:
-        """Note complaints; returns whether nothing can be made of a result."""
+        """Record violations; returns whether the result cannot be used."""
         useless = False
         self._sound = True
         for complaint in complaints:
@@ -333,7 +332,7 @@ class _Inspection:
         return useless
 
     def _keep(self, observ: Nest) -> None:
-        """Measure an observation, and see whether the last one has changed."""
+        """Measure an observation, and check whether the previous one was changed."""
         if self._last is not None:
             before, then = self._last
             changed = comparison.first_difference(then, before)
@@ -370,13 +369,13 @@ class _Inspection:
 
 
 def _close(env: gym.Env) -> None:
-    """Close an environment, of which errors have been told already."""
+    """Close an environment and ignore its errors."""
     with contextlib.suppress(BaseException):
         env.close()
 
 
 def _flatten(space: gym.Space, observ: Nest) -> list[Any]:
-    """The leaves of an observation that fits its space."""
+    """Return the leaves of an observation that fits its space."""
     match space:
         case gym.spaces.Dict():
             return [

@@ -1,4 +1,4 @@
-"""What an inspection of an environment found."""
+"""Findings of an inspection."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -19,37 +19,37 @@ CALLS = ('its import', 'its constructor', 'reset', 'step', 'close', 'a compariso
 
 
 class Watch:
-    """Follows an inspection from outside, here without looking.
+    """Follows an inspection; this one does nothing.
 
-    Whoever inspects says what comes next before it asks an environment for it.
+    The inspection announces each call of the environment.
     """
 
     def start(self) -> None:
-        """Begin to count the time, as all that it takes is imported."""
+        """Start the clock, after all imports."""
 
     def is_over(self, share: float = 1.0) -> bool:
         """Return whether a share of the time is used up."""
         return False
 
     def begin(self, call: str, episode: int = 0, step: int = 0) -> None:
-        """Note what the environment is asked for, one of `CALLS`."""
+        """Announce a call of the environment, one of `CALLS`."""
 
     def tell(self, report: 'Report', now: bool = False) -> None:
-        """Pass on what was found so far, now and then or now."""
+        """Send the findings so far, from time to time or now."""
 
 
 @dataclasses.dataclass
 class Breach:
-    """Something that breaks the contract, and where it did first.
+    """Violation of the API, with its first occurrence.
 
     Attributes:
-        kind: What it is about.
-        text: What is wrong, and what was expected.
+        kind: Kind of the violation.
+        text: Description, and what was expected.
         ends: Whether a training ends by it.
-        episode: The episode it happened in, from one; zero before any.
-        step: The step of it, from one; zero for its reset.
-        count: How often there was something wrong of this kind.
-        frames: For an error, the lines of the environment that raised it.
+        episode: Number of the episode, from one; zero before any.
+        step: Number of the step, from one; zero for its reset.
+        count: Number of occurrences.
+        frames: For an exception, the lines of the environment that raised it.
     """
 
     kind: str
@@ -63,32 +63,31 @@ class Breach:
 
 @dataclasses.dataclass
 class Report:
-    """What an inspection found.
+    """Findings of an inspection.
 
     Attributes:
-        observation_space: Space of the observations, None if there was none.
-        action_space: Space of the actions, None if there was none.
-        breaches: What breaks the contract, the first of each kind.
-        steps: How many steps were taken.
+        observation_space: Space of the observations, None if there is none.
+        action_space: Space of the actions, None if there is none.
+        breaches: Violations, the first of each kind.
+        steps: Number of steps.
         observ: Ranges of the leaves of observations, in the order of `nested`.
         reward: Range of the rewards.
         scores: Scores of the episodes that ended.
-        lengths: Their numbers of steps.
-        terminated: How many of them were terminated.
-        truncated: How many of them the environment truncated.
-        cut: How many were as long as allowed and had not ended.
+        lengths: Lengths of the episodes that ended.
+        terminated: Number of terminated episodes.
+        truncated: Number of episodes that the environment truncated.
+        cut: Number of episodes that were cut at the limit.
         starts_differ: Whether there were different first observations.
-        step_seconds: How long steps took.
-        reset_seconds: How long resets took.
-        masked: Where masks of actions were found, in 'observation' or 'info'.
-        possible: The share of choices that they allowed.
-        render_modes: The ways to be seen that it declares.
-        repeated: For how many steps another environment with the same seed and
-            the same actions did the same, None if that was not found out.
-        warnings: What it warned of.
-        limit: The length at which the environment itself has episodes cut, if
-            it is native and says so.
-        seconds: After how long it ended before all steps, None if it did not.
+        step_seconds: Durations of steps.
+        reset_seconds: Durations of resets.
+        masked: Source of action masks, 'observation' or 'info'.
+        possible: Share of choices that each mask allowed.
+        render_modes: Declared render modes.
+        repeated: Number of steps for which a second environment with the same seed and actions did
+            the same, None if unknown.
+        warnings: Warnings of the environment.
+        limit: Time limit of a native environment, if it has one.
+        seconds: Time after which the inspection ended early, or None.
     """
 
     observation_space: gym.Space | None = None
@@ -114,7 +113,7 @@ class Report:
     seconds: float | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        """All of it as data that `wire` can send."""
+        """Convert to data that `wire` can send."""
         plain = dict(vars(self))
         try:
             spaces.require_supported(
@@ -130,7 +129,7 @@ class Report:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> 'Report':
-        """Make it of data from `to_plain`."""
+        """Restore from data of `to_plain`."""
         report = cls(**plain)
         report.breaches = [Breach(**breach) for breach in plain['breaches']]
         report.observ = [_range(found) for found in plain['observ']]
@@ -147,15 +146,14 @@ def _range(plain: Mapping[str, Any]) -> Range:
 
 
 class Breaches:
-    """Notes what breaks the contract in a report, the first of each kind.
+    """Records violations in a report, the first of each kind.
 
     Attributes:
-        episode: The episode that the environment is in, from one; zero where
-            it is in none.
-        step: The step of it, from one; zero for its reset.
+        episode: Number of the current episode, from one; zero outside of episodes.
+        step: Number of the current step, from one; zero for its reset.
 
     Args:
-        report: The report.
+        report: Report.
     """
 
     def __init__(self, report: Report):
@@ -164,16 +162,16 @@ class Breaches:
         self._found: dict[str, Breach] = {}
 
     def leave_episode(self) -> None:
-        """What is wrong from now on is so in no episode."""
+        """Attribute further violations to no episode."""
         self.episode, self.step = 0, 0
 
     def raised(self, kind: str, doing: str, error: BaseException) -> None:
-        """Note an error, with the environment's lines that led to it."""
+        """Record an exception with the lines of the environment that raised it."""
         text = f'{doing}: {errors.describe(error)}'
         self.note(kind, text, frames=own_frames.of_error(error))
 
     def note(self, kind: str, text: str, ends: bool = True, frames: Iterable[str] = ()) -> None:
-        """Note something; see `Breach` for the arguments."""
+        """Record a violation; see `Breach` for the arguments."""
         if kind in self._found:
             self._found[kind].count += 1
             return

@@ -1,9 +1,8 @@
-"""Inspects an environment in a process of its own, for a limited time.
+"""Inspection in another process, with a time limit.
 
-An environment that is to be inspected may be broken: it may crash, exit, fork
-or never return. The process that inspects it sends what it has found so far as
-plain data, and writes into shared memory which call is under way, so that the
-report is complete but for what the environment prevented.
+The environment may be broken: it may crash, exit, fork or never return. The process sends its
+findings so far as plain data and writes the current call into shared memory, so that the report is
+complete up to the failure.
 """
 
 import contextlib
@@ -46,12 +45,11 @@ def inspect(
     """Call a function that inspects an environment in another process.
 
     Args:
-        inspector: The function, such as `inspection.inspect`; it takes an
-            argument `watch` as well.
-        seconds: How long it may take. What it has not looked at by then is
-            left out of the report; a call that does not return is told.
-        progress: Called with the number of steps now and then.
-        arguments: Those of the function.
+        inspector: Function such as `inspection.inspect`, with an argument `watch`.
+        seconds: Time limit. The report omits what was not done by then; a call that does not return
+            is reported.
+        progress: Called with the number of steps from time to time.
+        arguments: Arguments of the function.
     """
     try:
         payload = cloudpickle.dumps((inspector, arguments, seconds))
@@ -67,7 +65,7 @@ def inspect(
 
 
 class _Inspector:
-    """The parent's side of an inspection."""
+    """Parent side of an inspection."""
 
     def __init__(self, process: launch.Launched, seconds: float, progress: Callable[[int], None]):
         self._process = process.process
@@ -124,7 +122,7 @@ class _Inspector:
         return self._concluded('death', f'the process {how} in {call}')
 
     def _concluded(self, kind: str = '', text: str = '') -> Report:
-        """The report, with a breach if the environment ended it."""
+        """Return the report, with a violation if the environment ended the process."""
         breaches = inspection_report.Breaches(self._report)
         *_, copied = self._under_way()
         if copied:
@@ -146,12 +144,12 @@ class _Inspector:
 
 
 class SharedWatch(Watch):
-    """Tells the parent what is under way.
+    """Sends progress of the inspection to the parent.
 
     Args:
-        control: The connection to the parent.
-        memory: The memory that is shared with it.
-        seconds: How long the inspection may take.
+        control: Connection to the parent.
+        memory: Shared memory.
+        seconds: Time limit.
     """
 
     def __init__(self, control: channel.Channel, memory: mmap.mmap, seconds: float):
@@ -179,13 +177,13 @@ class SharedWatch(Watch):
             self._next = time.monotonic() + SNAPSHOT_SECONDS
 
     def send(self, report: Report, is_over: bool) -> None:
-        """Send the report as it is."""
+        """Send the report."""
         self._require_own_process()
         message = wire.dumps([is_over, report.to_plain()])
         self._control.send_payload(channel.RESULT, message)
 
     def fail(self, error: errors.EnvError) -> None:
-        """Say that there is nothing to inspect."""
+        """Report that there is nothing to inspect."""
         self._require_own_process()
         text = str(error).encode(errors='backslashreplace')
         self._control.send_payload(channel.EXCEPTION, text)
@@ -194,7 +192,7 @@ class SharedWatch(Watch):
         return _UNDER_WAY.unpack_from(self._memory)[-1]
 
     def _require_own_process(self) -> None:
-        """End a copy of this process, and leave a note of that."""
+        """Exit from a fork of this process, and leave a note."""
         if os.getpid() != self._pid:
             *others, _ = _UNDER_WAY.unpack_from(self._memory)
             _UNDER_WAY.pack_into(self._memory, 0, *others, 1)
@@ -202,7 +200,7 @@ class SharedWatch(Watch):
 
 
 def main() -> None:
-    """Inspect an environment, as the parent says."""
+    """Run an inspection on request of the parent."""
     control, memory = worker.begin()
     # What the environment prints is no part of the report.
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Lines of an environment's own code that led to an error."""
+"""Traceback lines of the code of an environment."""
 
 import pathlib
 import sysconfig
@@ -16,7 +16,7 @@ MOST_FRAMES = 4
 
 
 def of_error(error: BaseException) -> list[str]:
-    """The last lines of an environment's own that led to an error."""
+    """Return the last traceback lines of an exception in the code of an environment."""
     frames = [
         (str(pathlib.Path(frame.filename).resolve()), frame)
         for frame in traceback.extract_tb(error.__traceback__)
@@ -30,6 +30,6 @@ def of_error(error: BaseException) -> list[str]:
 
 
 def _shown(filename: str) -> str:
-    """A path as short as it can be told from here."""
+    """Return a path relative to the working directory if it is below."""
     path, here = pathlib.Path(filename), pathlib.Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,4 +1,4 @@
-"""Random actions that are possible."""
+"""Random actions within action masks."""
 
 import copy
 from typing import Any
@@ -12,17 +12,14 @@ from agents.tools.nested import Nest
 
 
 class RandomActions:
-    """Samples actions for an environment, only those that a mask allows.
-
-    What masks are is told in `agents.tools.choices`.
+    """Samples actions for an environment, within its action mask.
 
     Attributes:
-        masked: Where the last mask was: in 'observation', 'info' or the
-            'method action_masks()'.
-        possible: The share of choices that each mask allowed.
+        masked: Source of the last mask: 'observation', 'info' or 'method action_masks()'.
+        possible: Share of choices that each mask allowed.
 
     Args:
-        env: The environment.
+        env: Environment.
         seed: Seed of the actions.
     """
 
@@ -41,16 +38,16 @@ class RandomActions:
 
     @property
     def are_masked_by_info(self) -> bool:
-        """Whether a mask in the info, if there is one, counts."""
+        """True if a mask in the info is used."""
         observ_space = self._env.observation_space
         told = choices.may_be_told(observ_space, self._space)
         return told and not self._has_method
 
     def sample(self, observ: Nest, info: Any) -> Nest:
-        """Sample an action, as the space does by itself.
+        """Sample an action.
 
         Raises:
-            EnvError: The mask is none, or allows nothing.
+            EnvError: If the mask is invalid or allows nothing.
         """
         told = self._find_mask(observ, info) if self._can_mask else None
         if told is None:
@@ -68,7 +65,7 @@ class RandomActions:
         return action.astype(self._space.dtype)[()]
 
     def sample_any(self) -> Nest:
-        """The same, whatever is possible."""
+        """Sample an action without a mask."""
         return self._space.sample()
 
     def _find_mask(self, observ: Nest, info: Any) -> Any:
@@ -90,5 +87,5 @@ class RandomActions:
 
 
 def as_given(space: gym.Space, action: Nest) -> Nest:
-    """A sampled action as a training hands it to an environment."""
+    """Convert a sampled action to the type that a training passes to environments."""
     return int(action) if isinstance(space, gym.spaces.Discrete) else action

@@ -1,4 +1,4 @@
-"""Which values the numbers of an array took."""
+"""Ranges of numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,12 +7,12 @@ import numpy as np
 
 
 class Range:
-    """The least, the largest and the spread of what it is shown.
+    """Minimum, maximum, mean and standard deviation of the numbers added to it.
 
-    Numbers that are not finite are counted and otherwise left out.
+    Numbers that are not finite are only counted.
 
     Args:
-        shape: Shape of what it will be shown.
+        shape: Shape of the arrays to add.
     """
 
     def __init__(self, shape: Sequence[int] = ()):
@@ -40,7 +40,7 @@ class Range:
 
     @property
     def count(self) -> int:
-        """How many finite numbers it was shown."""
+        """Number of finite numbers."""
         return int(self._count.sum())
 
     @property
@@ -53,7 +53,7 @@ class Range:
 
     @property
     def mean(self) -> float:
-        """Of all numbers."""
+        """Mean of all numbers."""
         return float(np.sum(self._mean * self._count) / max(self.count, 1))
 
     @property
@@ -65,5 +65,5 @@ class Range:
 
     @property
     def constant(self) -> list[int]:
-        """Which elements, counted through, have been the same throughout."""
+        """Flat indices of the elements that never changed."""
         return np.flatnonzero(self._least == self._most).tolist()

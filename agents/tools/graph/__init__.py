@@ -1,1 +1,1 @@
-"""What a graph is made of, and the step that joins acting to learning."""
+"""Tools of the graph, and `simulate`, which fuses acting and learning."""

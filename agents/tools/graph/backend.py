@@ -1,10 +1,8 @@
-"""Imports TensorFlow quietly and sets the process up for it.
+"""Quiet import of TensorFlow, and its setup for this process.
 
-Every module that needs TensorFlow takes it from here, so that all that has to
-precede its first use stands in one place. Whoever imports this changes the
-process: how memory is allocated, variables of the environment, and into how
-many devices TensorFlow splits the processor. What a user has set in the
-environment is kept.
+Every module that needs TensorFlow imports it from here. Importing this module sets up memory
+allocation, environment variables and two logical devices for the processor. Environment variables
+that the user has set are kept.
 """
 
 import atexit
@@ -46,7 +44,7 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hidden(*names: str) -> Iterator[None]:
-    """Let modules seem not installed that have not been imported already."""
+    """Make modules seem not installed while others are imported, unless loaded already."""
     hide = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hide))  # type: ignore[arg-type]
     try:
@@ -58,7 +56,7 @@ def _hidden(*names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Do not look for garbage while much is made and nothing thrown away."""
+    """Disable garbage collection while many objects are created."""
     gc.disable()
     try:
         yield
@@ -67,17 +65,17 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _collect_garbage_once() -> None:
-    """Look for garbage now, and not at all in what is left.
+    """Collect garbage once, then freeze all objects.
 
-    Python looks through everything that TensorFlow is made of several times
-    while a process ends, which takes most of a second.
+    While a process ends, Python traverses all objects of TensorFlow several times, which takes most
+    of a second.
     """
     gc.collect()  # What ends by being thrown away still does so.
     gc.freeze()
 
 
 def _add_flags(variable: str, flags: str) -> None:
-    """Add flags to an environment variable that it does not mention yet."""
+    """Add flags to an environment variable unless it sets them already."""
     present = os.environ.get(variable, '')
     missing = [f for f in flags.split() if f.partition('=')[0] not in present]
     os.environ[variable] = ' '.join([present, *missing]).strip()
@@ -131,15 +129,13 @@ def compile_part(function: Callable[..., Any], whole: bool = True) -> Any:
 
 
 class compile_unless_conv:
-    """Compiles a method unless its object has an attribute `convolutional`.
+    """Compiles a method with XLA unless its object is `convolutional`.
 
-    This is where it is decided that convolutions are TensorFlow's own, which
-    take half the time of those that XLA makes for the processor. A program
-    cannot call them, so that what is around them is a plain graph, of which
-    pieces may be compiled.
+    The convolutions of TensorFlow take half the time of those of XLA on the processor. XLA programs
+    cannot call them, so that methods around convolutions are plain graphs with compiled parts.
 
     Args:
-        method: The method.
+        method: Method to compile.
     """
 
     def __init__(self, method: Callable[..., Any]):
@@ -152,15 +148,14 @@ class compile_unless_conv:
 
 
 def bind_concrete(function: Any, *arguments: Any) -> Callable[..., Any]:
-    """A function of TensorFlow that is for one kind of arguments only.
+    """Bind a function of TensorFlow to the types of some arguments.
 
-    To find the program for its arguments at each call takes TensorFlow five
-    times as long as to run one that is small. This is called with the tensors
-    among them alone, as `nested.flatten` has them.
+    For small programs, finding the program for the arguments of a call takes five times as long as
+    running it. The result is called with the tensors alone, in the order of `nested.flatten`.
 
     Args:
-        function: The function.
-        arguments: Arguments of the kind that it will be called with.
+        function: Function of TensorFlow.
+        arguments: Arguments of the types of later calls.
     """
     traced = function.get_concrete_function(*arguments)
     captured = traced.captured_inputs

@@ -1,4 +1,4 @@
-"""The way of an action from an algorithm to an environment."""
+"""Scaling and clipping of actions to the bounds of their space."""
 
 import gymnasium as gym
 import numpy as np
@@ -8,11 +8,10 @@ from agents.tools.graph.backend import tf
 
 
 def to_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
-    """Bring a continuous action within the bounds of its space.
+    """Scale a continuous action from [-1, 1] to the bounds of its space and clip it.
 
-    Where all bounds are finite, the range from -1 to 1 is scaled to them. An
-    algorithm learns from the action it chose, not from this one, so that the
-    probability is of what was sampled.
+    An action whose space has infinite bounds is clipped but not scaled. An algorithm learns from
+    the action that it sampled, not from the clipped one, so that the probability is correct.
     """
     if not isinstance(space, gym.spaces.Box):
         return action
@@ -26,7 +25,7 @@ def to_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
 
 
 def from_bounds(action: tf.Tensor, space: gym.Space) -> tf.Tensor:
-    """The inverse of `to_bounds`, for actions that environments are given."""
+    """Scale actions of the environment to [-1, 1]; the inverse of `to_bounds`."""
     if not isinstance(space, gym.spaces.Box) or not spaces.is_bounded(space):
         return action
     half = (space.high - space.low) / 2

@@ -1,4 +1,4 @@
-"""What the ranks of a training tell each other."""
+"""Collective operations between ranks, within the graph."""
 
 from typing import Any
 
@@ -7,18 +7,17 @@ from agents.tools.nested import Nest
 
 
 class Communicator:
-    """The ranks that learn together, each with environments of its own.
+    """Ranks that train together, each with environments of its own.
 
-    This one is of a rank that is alone: each function returns what it is given
-    and adds no operation to a graph. Others have the same functions, which all
-    ranks have to call in the same order. Whatever the ranks decide by numbers
-    that this has brought together, they decide alike.
+    This class is for a single rank: each function returns its argument and adds no operation to the
+    graph. Subclasses have the same functions, which all ranks must call in the same order.
+    Decisions based on their results are the same on all ranks.
 
-    Nests are those of `agents.tools.nested`, of tensors whose shapes are the
-    same on every rank. No gradient flows through any of the functions.
+    Arguments are nests of tensors with the same shapes on every rank. Gradients do not flow
+    through.
 
     Attributes:
-        rank: Number of this rank, from zero.
+        rank: Index of this rank.
         size: Number of ranks.
     """
 
@@ -26,29 +25,28 @@ class Communicator:
     size = 1
 
     def mean(self, nest: Nest) -> Nest:
-        """The mean over all ranks of each number."""
+        """Return the elementwise mean over all ranks."""
         return nest
 
     def any(self, flag: tf.Tensor) -> tf.Tensor:
-        """Whether a boolean is true on any of the ranks."""
+        """Return whether a boolean is true on any rank."""
         return flag
 
     def gather(self, nest: Nest, root: int | None = None) -> list[Any]:
-        """The nests of all ranks in order.
+        """Return the nests of all ranks in order.
 
         Args:
-            nest: That of this rank.
-            root: The only rank that asks for them, so that the others get
-                none; by default all do.
+            nest: Nest of this rank.
+            root: Only rank that receives them, while others get an empty list; None for all.
         """
         return [nest]
 
     def broadcast(self, nest: Nest, root: int = 0) -> Nest:
-        """The nest of one rank."""
+        """Return the nest of the rank `root`."""
         return nest
 
     def failure(self) -> BaseException | None:
-        """What went wrong with a message within a program."""
+        """Return the error of a message within a program, or None."""
         return None
 
 

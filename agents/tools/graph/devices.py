@@ -1,4 +1,4 @@
-"""The devices and threads that TensorFlow works with."""
+"""Devices and threads of TensorFlow."""
 
 import contextlib
 import ctypes
@@ -12,7 +12,7 @@ from agents.tools.graph.backend import tf
 
 
 def _find_second() -> str | None:
-    """The name of the second device that the processor is split into."""
+    """Return the name of the second logical device of the processor, or None."""
     cpus = tf.config.list_physical_devices('CPU')
     parts = tf.config.get_logical_device_configuration(cpus[0]) or []
     return 'CPU:1' if len(parts) > 1 else None
@@ -28,19 +28,18 @@ _SECOND_THREAD = futures.ThreadPoolExecutor(1, LEARNER)
 def run_concurrently(
     first: Callable[[], Any], second: Callable[[], Any], device: str | None
 ) -> tuple[Any, Any]:
-    """Call two functions at the same time, the second on a device of its own.
+    """Call two functions at the same time, the second one on another device.
 
-    They must not depend on each other's effects. Without a device, or within a
-    graph, which is on one, they are called one after the other.
+    They must not depend on each other's effects. Without a device, and within a graph, they are
+    called one after the other.
 
     Args:
-        first: Is called on this thread.
-        second: Is called on another; both are awaited, even if one raises.
-        device: Where the second one's variables are, such as `SECOND_DEVICE`,
-            or None if they are where those of the first are.
+        first: Function to call on this thread.
+        second: Function to call on another thread; both are awaited, even if one raises.
+        device: Device of the variables of the second one, such as `SECOND_DEVICE`, or None.
 
     Returns:
-        What the first and the second return.
+        Results of both.
     """
     if tf.inside_function() or device is None:
         return first(), second()
@@ -61,11 +60,10 @@ def run_concurrently(
 
 
 def use_threads(count: int) -> None:
-    """Set how many threads one operation may use.
+    """Set the number of threads of one operation.
 
-    Minibatches of a few hundred rows are faster on one; those of thousands
-    want every core. Without effect once TensorFlow has run something, or where
-    the user has decided.
+    Minibatches of a few hundred rows are faster on one thread, those of thousands on all cores.
+    No effect once TensorFlow has run something, or if the user has set a number.
     """
     if 'TF_NUM_INTRAOP_THREADS' not in os.environ:
         with contextlib.suppress(RuntimeError):
@@ -76,11 +74,10 @@ _THREAD = threading.local()
 
 
 def keep_thread() -> None:
-    """Let Python remember the calling thread, which is one of TensorFlow's.
+    """Keep Python's state of the calling thread, which belongs to TensorFlow.
 
-    Otherwise Python makes a record of the thread for each call, with memory to
-    run functions in, and throws both away after it. With workers beside it on
-    the same cores that takes as long as the step of an environment.
+    Otherwise Python creates and destroys it in each call, which takes as long as the step of a
+    simple environment while workers use the same cores.
     """
     if not hasattr(_THREAD, 'kept'):
         # Never released, as the thread lives as long as the process.

@@ -16,11 +16,11 @@ NOTHING = 0.0, 0.0, 0.0, 0.0, BEYOND, -BEYOND
 
 
 class EpisodeScores(tf.Module):
-    """Sums the rewards and counts the steps of each episode of a batch.
+    """Sums rewards and counts steps of each episode of a batch.
 
     Args:
         num_agents: Number of environments in the batch.
-        ranks: Those whose episodes are told of together.
+        ranks: Ranks whose episodes are reported together.
     """
 
     def __init__(self, num_agents: int, ranks: Communicator = ALONE):
@@ -38,26 +38,26 @@ class EpisodeScores(tf.Module):
         self.restart()
 
     def saved(self) -> dict[str, tf.Variable]:
-        """Return what a checkpoint holds, by name."""
+        """Return the contents of a checkpoint by name."""
         return {'running': self._running, 'totals': self._totals}
 
     @property
     def counting(self) -> tf.Tensor:
-        """Which agents have episodes left that count."""
+        """Mask of the agents that have episodes left to count."""
         return self._running[2] > 0
 
     @property
     def length(self) -> tf.Tensor:
-        """The steps that the episode of each agent has taken so far."""
+        """Steps of the current episode of each agent."""
         return self._running[1]
 
     def restart(self, episodes: float = UNLIMITED) -> None:
-        """Begin new episodes, so many of which count for each agent."""
+        """Start new episodes, of which `episodes` count for each agent; None for all."""
         zeros = tf.zeros_like(self._running[0])
         self._running.assign(tf.stack([zeros, zeros, zeros + float(episodes)]))
 
     def submit(self, reward: tf.Tensor, done: tf.Tensor, lost: tf.Tensor) -> None:
-        """Take in one step of the batch.
+        """Add one step of the batch.
 
         Episodes whose last step was lost do not count.
         """
@@ -70,17 +70,16 @@ class EpisodeScores(tf.Module):
         self._running.assign(tf.stack([score, length, left]))
 
     def end_all(self) -> None:
-        """Count the episodes under way as if they had ended."""
+        """Count unfinished episodes as if they had ended."""
         score, length, left = tf.unstack(self._running)
         self._add(score, length, left > 0)
 
     def clear(self) -> dict[str, tf.Tensor]:
-        """Forget the episodes since the last time.
+        """Return the statistics of the episodes since the last call, and reset them.
 
         Returns:
-            Of all ranks together the number of `episodes`, the means of their
-            `score` and `length`, and the `score_std`, `score_min` and
-            `score_max` of their scores; zeros if there were none.
+            Over all ranks the number of `episodes`, the means of `score` and `length`, and
+            `score_std`, `score_min` and `score_max`; zeros if there were none.
         """
         totals = self._gather_totals()
         episodes, length, score, squares, low, high = tf.unstack(totals)
@@ -100,7 +99,7 @@ class EpisodeScores(tf.Module):
         return {name: tf.cast(value, tf.float32) for name, value in results.items()}
 
     def per_agent_variables(self) -> Any:
-        """A variable of the agents of this rank, `[number, agent]`."""
+        """Variable of the agents of this rank, `[number, agent]`."""
         return self._running
 
     def _gather_totals(self) -> tf.Tensor:
@@ -118,7 +117,7 @@ class EpisodeScores(tf.Module):
         )
 
     def _add(self, score: tf.Tensor, length: tf.Tensor, ended: tf.Tensor) -> None:
-        """Add the episodes `[agent]` that have ended to the totals."""
+        """Add the episodes `[agent]` that ended to the totals."""
         score, length = tf.cast(score, tf.float64), tf.cast(length, tf.float64)
         terms = tf.stack([tf.ones_like(score), length, score, score**2])
         sums = tf.reduce_sum(tf.where(ended, terms, 0.0), -1)

@@ -1,11 +1,9 @@
-"""XLA's interface for foreign functions, spoken from Python.
+"""XLA's foreign function interface, implemented with ctypes.
 
-A compiled program may call a function that is registered by name. XLA has a C
-interface for that, `xla/ffi/api/c_api.h` among the headers of TensorFlow, whose
-structures are written down here; only those that are used, and of them the
-fields up to the last that is. Each begins with its size, by which both sides
-tell what the other knows. No compiler is needed, as `ctypes` makes a Python
-function one of C.
+Compiled programs can call a function that is registered by name. XLA has a C interface for this,
+`xla/ffi/api/c_api.h` among the headers of TensorFlow. The structures that are needed are declared
+here, up to the last field that is used; each begins with its size, by which both sides know the
+version of the other. No compiler is needed, as ctypes turns Python functions into C functions.
 """
 
 import contextlib
@@ -113,7 +111,7 @@ _at: Any = Pointer.from_address
 
 @functools.cache
 def why_not() -> str | None:
-    """Why programs cannot call Python here, or None if they can."""
+    """Return why programs cannot call Python here, or None if they can."""
     if os.environ.get(VARIABLE) == '0':
         return f'{VARIABLE}=0'
     if tf.config.get_visible_devices('GPU'):
@@ -130,14 +128,13 @@ def why_not() -> str | None:
 def register(
     name: str, function: Callable[[int, int], None], keep: Callable[[BaseException], None]
 ) -> None:
-    """Let programs call a function by a name, as long as the process lives.
+    """Let programs call a function by a name until the process ends.
 
     Args:
-        name: The name, which has not been registered before.
-        function: Called with the addresses of two arrays, of pointers to the
-            buffers of the arguments and of the results; see `addresses`. What
-            it raises ends the program.
-        keep: Called with what it raises, of which the program gets a text.
+        name: Name that has not been registered before.
+        function: Called with the addresses of two arrays of pointers, to the buffers of the
+            arguments and of the results, see `addresses`. An exception ends the program.
+        keep: Called with the exception, of which the program receives only a text.
     """
     api = _api()
     assert api is not None
@@ -163,15 +160,13 @@ def register(
 def _answer_calls(
     function: Callable[[int, int], None], keep: Callable[[BaseException], None], api: Any
 ) -> Generator[int | None, int, None]:
-    """Take the frames of calls, and give an error or None for each.
+    """Receive the frames of calls, and yield an error or None for each.
 
-    This is a generator rather than a function for the sake of signals. Their
-    handlers may raise an error as soon as Python runs again, which would be
-    before the first line of a function, where nothing can catch it; C would
-    then take what happens to be in a register for the address of an error. A
-    generator runs again within its try. For the same reason it never ends: it
-    is never closed, so that GeneratorExit is an error like others, and what an
-    error needs is done within the try as well.
+    A generator instead of a function because of signals. Signal handlers may raise as soon as
+    Python runs, which is before the first line of a function, where nothing can catch the
+    exception; C would then take an arbitrary register for the address of an error. A generator
+    resumes within its try block. It never ends: it is never closed, so that GeneratorExit is an
+    error like others, and errors are handled within the try block as well.
     """
     make_error = Handler(api.error_create)
     result, error = None, None
@@ -195,7 +190,7 @@ def _answer_calls(
 
 
 def _fail(error: BaseException, keep: Callable[[BaseException], None], make_error: Any) -> int:
-    """Keep an error, and return the address of XLA's own for it."""
+    """Keep an exception, and return the address of an XLA error for it."""
     keep(error)
     message = errors.describe(error).encode()
     failure = Failure(ctypes.sizeof(Failure), None, message, INTERNAL)
@@ -203,12 +198,12 @@ def _fail(error: BaseException, keep: Callable[[BaseException], None], make_erro
 
 
 def addresses(buffers: int, count: int) -> list[int]:
-    """Where the numbers of so many buffers begin."""
+    """Return the addresses of the data of buffers."""
     return [_at(_at(buffers + _POINTER * number).value + _DATA).value for number in range(count)]
 
 
 def _describe(extension: ctypes.Structure, api: ctypes.Structure) -> None:
-    """Answer which version of the interface a handler was made for."""
+    """Report the version of the interface that a handler was made for."""
     metadata = extension.metadata[0]
     metadata.version.major = api.version.major
     metadata.version.minor = api.version.minor
@@ -217,7 +212,7 @@ def _describe(extension: ctypes.Structure, api: ctypes.Structure) -> None:
 
 @functools.cache
 def _api() -> ctypes.Structure | None:
-    """The functions of XLA, None if they are not to be had."""
+    """Return the function table of XLA, or None if it is not available."""
     place = pathlib.Path(tf.__file__).parent
     for name in LIBRARIES:
         with contextlib.suppress(OSError, AttributeError):

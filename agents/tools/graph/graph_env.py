@@ -10,17 +10,17 @@ from agents.tools.transition import Transition
 
 
 class GraphEnv(Protocol):
-    """A batch of environments whose step is an operation of the graph.
+    """Batch of environments whose step is an operation of the graph.
 
-    `InGraphBatchEnv` steps environments of Gymnasium, `NativeBatchEnv` those
-    written in TensorFlow. Leaves of tensors are `[agent, ...]`.
+    `InGraphBatchEnv` steps environments of Gymnasium, `NativeBatchEnv` those written in TensorFlow.
+    Leaves of tensors are `[agent, ...]`.
 
     Attributes:
-        observation_space: Space of an observation of one environment.
-        action_space: Space of an action of one environment.
+        observation_space: Space of the observations of one environment.
+        action_space: Space of the actions of one environment.
         compiled: Whether a function that steps the batch can be compiled.
-        keeps_state: Whether all state is in variables, so that a checkpoint
-            holds it and a resumed run continues the same episodes.
+        keeps_state: Whether all state is in variables, so that a checkpoint holds it and a resumed
+            run continues the same episodes.
     """
 
     observation_space: gym.Space
@@ -32,7 +32,7 @@ class GraphEnv(Protocol):
 
     @property
     def observ(self) -> Nest:
-        """Observations to act on next, reset where an episode ended."""
+        """Current observations, those of the next episode where one ended."""
 
     @property
     def begins(self) -> tf.Tensor:
@@ -44,34 +44,34 @@ class GraphEnv(Protocol):
 
     @property
     def seconds(self) -> float:
-        """Time that environments outside of the graph have taken so far."""
+        """Time spent in environments outside of the graph so far."""
 
     def prepare(self, action: tf.Tensor) -> tf.Tensor:
-        """Return what the environments are given for an action."""
+        """Convert actions to what the environments receive."""
 
     def step(self, prepared: tf.Tensor) -> None:
         """Step the environments; `observ` and `transition` change."""
 
     def reset(self, mask: tf.Tensor | None = None) -> None:
-        """Reset the environments of a mask, by default all."""
+        """Reset the environments where the mask is true, by default all."""
 
     def begin_evaluation(self) -> None:
-        """Start to count the episodes of an evaluation."""
+        """Prepare for the episodes of an evaluation."""
 
     def end_evaluation(self) -> None:
         """Bring all ranks to the same state after an evaluation."""
 
     def failure(self) -> BaseException | None:
-        """Return the reason to stop, if there is one."""
+        """Return the error that ends the training, or None."""
 
     def cancel(self) -> None:
-        """Make the step under way, or the next one, fail."""
+        """Make the current or next step fail."""
 
     def close(self) -> None:
         """Close the environments."""
 
     def saved(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name."""
+        """Return the contents of a checkpoint by name."""
 
     def per_agent_variables(self) -> list[Any]:
-        """Return the saved variables with a row for each agent."""
+        """Return the saved variables with an axis of agents."""

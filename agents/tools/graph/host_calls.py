@@ -38,26 +38,24 @@ MAX_VIEWS = 64
 
 
 class HostCall:
-    """Makes a function that works on NumPy arrays an operation.
+    """Operation that calls a function on NumPy arrays.
 
-    A compiled program calls it from within and goes on, which takes some
-    microseconds. Where that is not to be had, see `foreign.why_not`, it is an
-    operation of a graph that no program can comprise, with the same results.
+    A compiled program calls the function and continues, which takes some microseconds. Where that
+    is not available, see `foreign.why_not`, it is an operation of an uncompiled graph with the same
+    results.
 
-    An operation has effects: it takes place whenever the graph comes by. What
-    the function raises ends the program; TensorFlow raises an error of its own
-    then, while the original is kept here.
+    The operation has side effects: it runs each time the graph reaches it. If the function raises,
+    the program ends with an error of TensorFlow, and the original is kept here.
 
-    Programs call by a name, which XLA keeps until the process ends. So the
-    names are few, and given again when their call is gone. They are the same
-    in every start, so that the cache recognizes the programs.
+    Programs call by a name that XLA keeps until the process ends. Names are reused once their call
+    is gone, and are the same in every process, so that the compile cache recognizes programs.
 
     Attributes:
-        error: What the function has raised, if it has.
+        error: Exception of the function, or None.
 
     Args:
-        function: Called with arrays of the arguments and of the results, views
-            of memory that is not valid afterwards; it writes the results.
+        function: Called with arrays of the arguments and the results, views of memory that is valid
+            during the call; writes the results.
         results: Shapes and types of the results.
     """
 
@@ -68,7 +66,7 @@ class HostCall:
         self._slot: _Slot | None = None
 
     def __call__(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        """Apply the function, now or whenever the graph comes by."""
+        """Call the function, at once or each time the graph gets here."""
         if tf.executing_eagerly():
             inputs = [argument.numpy() for argument in arguments]
             return [tf.constant(x) for x in self._applied(*inputs)]
@@ -77,7 +75,7 @@ class HostCall:
         return self._between(*arguments)
 
     def _within(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        """The operation of a program."""
+        """Operation within a compiled program."""
         from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
         specs = [Spec(tuple(x.shape), x.dtype.name) for x in arguments]
@@ -98,7 +96,7 @@ class HostCall:
         ]
 
     def _between(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        """The operation of a graph."""
+        """Operation of an uncompiled graph."""
         # TensorFlow keeps what it may call until the process ends. By a weak
         # reference, it does not keep what the function needs as well.
         reference = weakref.ref(self)
@@ -120,7 +118,7 @@ class HostCall:
         return results
 
     def apply(self, inputs: list[np.ndarray], results: list[np.ndarray]) -> None:
-        """Call the function and remember what it raises."""
+        """Call the function and keep its exception."""
         try:
             self._function(inputs, results)
         except BaseException as error:
@@ -129,10 +127,10 @@ class HostCall:
 
 
 class _Slot:
-    """A name that programs call by, and whose turn it is to answer.
+    """Name that programs call by, and the call that answers at present.
 
     Args:
-        number: Tells it apart.
+        number: Number in the name.
     """
 
     slots: ClassVar[list['_Slot']] = []
@@ -146,7 +144,7 @@ class _Slot:
 
     @classmethod
     def take(cls, call: HostCall) -> '_Slot':
-        """Give a call the first that nobody has, for as long as it lives."""
+        """Assign the first free name to a call, for as long as the call lives."""
         for slot in cls.slots:
             if slot._call() is None:
                 break
@@ -158,7 +156,7 @@ class _Slot:
         return slot
 
     def describe(self, inputs: list[Spec], outputs: list[Spec]) -> None:
-        """Set the shapes and types of what calls are about."""
+        """Set the shapes and types of arguments and results."""
         self._specs = [*inputs, *outputs]
         self._counts = len(inputs), len(outputs)
         self._views.clear()
@@ -180,7 +178,7 @@ class _Slot:
             call.error = error
 
     def _view(self, places: tuple[int, ...]) -> Arrays:
-        """The buffers of a call as arrays, and remember them."""
+        """Return the buffers of a call as arrays; cached by address."""
         if len(self._views) >= MAX_VIEWS:
             self._views.clear()
         arrays = [_view(place, spec) for place, spec in zip(places, self._specs, strict=True)]
@@ -200,7 +198,7 @@ def _view(address: int | None, spec: Spec) -> np.ndarray:
 
 
 def _program(name: str, arguments: Sequence[Spec], results: Sequence[Spec]) -> str:
-    """The text of a program that does nothing but the call."""
+    """Return the text of a program that consists of the call."""
     inputs, outputs = [*map(_type, arguments)], [*map(_type, results)]
     names = [f'%a{number}' for number in range(len(inputs))]
     given = ', '.join(f'{n}: {t}' for n, t in zip(names, inputs, strict=True))

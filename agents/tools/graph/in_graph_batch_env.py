@@ -1,4 +1,4 @@
-"""A batch of environments as operations of a graph."""
+"""Batch of external environments as operations of a graph."""
 
 from typing import Any
 
@@ -15,17 +15,15 @@ from agents.tools.workers import block
 
 
 class InGraphBatchEnv(tf.Module):
-    """Makes a step of a `BatchEnv` an operation, its reply variables.
+    """Turns the step of a `BatchEnv` into an operation and its reply into variables.
 
-    A compiled program steps the environments by a host call and goes on, so
-    that a rollout is one program whatever the environments are. This is the
-    one place where the graph calls Python. Bounded continuous actions range
-    from -1 to 1 here: they are clipped and scaled to the bounds on their way
-    to the environments, while the algorithm keeps the action that it chose.
-    Counted actions and observations start from zero.
+    Compiled programs step the environments by a host call, so that a rollout is one program. This
+    is the only place where the graph calls Python. Bounded continuous actions are in [-1, 1] here;
+    they are clipped and scaled to the bounds for the environments, while the algorithm keeps the
+    action that it sampled. Discrete actions and observations start at zero.
 
     Args:
-        batch_env: The environments.
+        batch_env: Environments.
     """
 
     # Whether its whole state is in variables, so that a checkpoint holds it.
@@ -50,14 +48,14 @@ class InGraphBatchEnv(tf.Module):
         return len(self._batch_env)
 
     def __getattr__(self, name: str) -> Any:
-        """Attribute access reaches the first environment."""
+        """Forward attribute access to the first environment."""
         if name.startswith('_'):
             raise AttributeError(f'InGraphBatchEnv has no attribute {name!r}.')
         return getattr(self._batch_env, name)
 
     @property
     def observ(self) -> Nest:
-        """What to act on next, already reset where an episode ended."""
+        """Current observations, those of the next episode where one ended."""
         return self._read()['observ']
 
     @property
@@ -70,12 +68,12 @@ class InGraphBatchEnv(tf.Module):
 
     @property
     def begins(self) -> tf.Tensor:
-        """Where `observ` is the first of an episode."""
+        """Mask of the agents whose `observ` is the first of an episode."""
         return self._read()['begins']
 
     @property
     def transition(self) -> Transition:
-        """The outcome of the last step."""
+        """Outcome of the last step."""
         reply = self._read()
         return Transition(*[reply[name] for name in Transition._fields])
 
@@ -89,22 +87,21 @@ class InGraphBatchEnv(tf.Module):
         self.step(self.prepare(action))
 
     def prepare(self, action: tf.Tensor) -> tf.Tensor:
-        """The first half of `simulate`, which can be compiled in any case.
+        """Convert actions to what the environments receive; can always be compiled.
 
         Returns:
-            What the environments are given for the action.
+            Arguments of `step`.
         """
         return bounds.to_bounds(action, self.action_space)
 
     def step(self, prepared: tf.Tensor) -> None:
-        """The second half of `simulate`, which waits for the environments."""
+        """Step the environments and wait for them; the second half of `simulate`."""
         self._exchange(self._step, prepared)
 
     def reset(self, mask: tf.Tensor | None = None) -> None:
         """Reset the environments where the mask is true, by default all.
 
-        By mask, because the episodes of a batch end at different times; as a
-        mask rather than a list of indices, because its shape never changes.
+        A mask instead of a list of indices, as its shape never changes.
         """
         if mask is None:
             mask = tf.ones([len(self)], bool)
@@ -115,21 +112,21 @@ class InGraphBatchEnv(tf.Module):
         self._batch_env.infos.restart(episodes=1)
 
     def end_evaluation(self) -> None:
-        """Nothing is shared between ranks."""
+        """Do nothing, as ranks share no state here."""
 
     def saved(self) -> dict[str, Any]:
-        """Nothing is saved: a resumed run begins new episodes."""
+        """Return nothing: a resumed run begins new episodes."""
         return {}
 
     def per_agent_variables(self) -> list[Any]:
         return []
 
     def failure(self) -> BaseException | None:
-        """The error that an environment raised, which the graph hides."""
+        """Return the exception of an environment, which the graph hides, or None."""
         return self._step.error or self._reset.error
 
     def cancel(self) -> None:
-        """Make the step under way, or the next, raise `Cancelled`."""
+        """Make the current or next step raise `Cancelled`."""
         self._batch_env.cancel()
 
     def close(self) -> None:
@@ -148,7 +145,7 @@ class InGraphBatchEnv(tf.Module):
 
 
 def _first(method: Any) -> Any:
-    """A method of a batch as a function for a host call of its argument."""
+    """Adapt a method of a batch to a host call with one argument."""
 
     def function(inputs: list[np.ndarray], results: list[np.ndarray]) -> None:
         method(inputs[0], results)

@@ -1,4 +1,4 @@
-"""A single environment as operations of a graph."""
+"""Single environment as operations of a graph."""
 
 from typing import Any
 
@@ -32,10 +32,9 @@ class InGraphEnv(tf.Module):
 
     @property
     def step(self) -> tf.Tensor:
-        """The number of steps in the lifetime of the object.
+        """Number of steps since the object was created.
 
-        A reset does not set it back: it tells how much experience there has
-        been, over all episodes, as schedules and logs need to know.
+        Not reset with the environment, for schedules and logs.
         """
         return self._step.read_value()
 
@@ -65,7 +64,7 @@ class InGraphEnv(tf.Module):
         self._batch.simulate(action[None])
 
     def reset(self) -> None:
-        """Begin a new episode."""
+        """Start a new episode."""
         self._batch.reset()
 
     def close(self) -> None:

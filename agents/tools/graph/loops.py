@@ -1,8 +1,7 @@
-"""Loops of a graph whose results are nests that nobody has to list.
+"""Loops in a graph whose results may be any nest.
 
-A loop of TensorFlow has to be told the structure of its results before it
-begins. These find it by tracing the function that is repeated, once. Outside
-of a graph they are loops of Python.
+Loops of TensorFlow need the structure of their results in advance. These loops trace the body
+once to find it. Outside of a graph they are Python loops.
 """
 
 from collections.abc import Callable
@@ -16,11 +15,11 @@ NUMBER = tf.TensorSpec((), tf.int32)
 
 
 def add_up(function: Callable[[tf.Tensor], Any], count: int) -> Nest:
-    """The sum of what a function returns for the numbers below a count.
+    """Return the sum of the results of a function for the numbers 0 to count - 1.
 
     Args:
-        function: Returns a nest of numbers for a number.
-        count: How many numbers there are, at least one.
+        function: Function of a number that returns a nest of numbers.
+        count: Number of calls, at least one.
     """
     if not tf.inside_function():
         total = _convert(function(tf.constant(0)))
@@ -41,15 +40,15 @@ def add_up(function: Callable[[tf.Tensor], Any], count: int) -> Nest:
 def repeat(
     function: Callable[[tf.Tensor], Any], count: int, stop: Callable[[Any], tf.Tensor]
 ) -> tuple[tf.Tensor, Any]:
-    """Call a function for the numbers below a count, unless stopped before.
+    """Call a function for the numbers 0 to count - 1, or until stopped.
 
     Args:
-        function: Returns a nest of numbers for a number.
-        count: How many numbers there are, at least one.
-        stop: Whether to leave out the numbers that remain, given a result.
+        function: Function of a number that returns a nest of numbers.
+        count: Maximum number of calls, at least one.
+        stop: Function of a result that returns whether to stop.
 
     Returns:
-        How often the function was called, and its last result.
+        Number of calls, and the last result.
     """
     if not tf.inside_function():
         for number in range(count):
@@ -73,7 +72,7 @@ def repeat(
 
 
 def _trace(function: Callable) -> tuple[Callable, Any]:
-    """A piece of the graph that is called in it, and zeros like its results."""
+    """Trace a function; returns it with zeros in the structure of its results."""
     traced = tf.function(function, autograph=False)
     piece = traced.get_concrete_function(NUMBER)
     zeros = nested.map(lambda x: tf.zeros(x.shape, x.dtype), piece.structured_outputs)

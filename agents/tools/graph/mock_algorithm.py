@@ -9,14 +9,14 @@ from agents.tools.transition import Transition
 
 
 class MockAlgorithm(tf.Module):
-    """Performs zeros and counts how often each of its functions was called.
+    """Performs zeros and counts the calls of each method.
 
     Attributes:
-        calls: A variable for each function.
-        convolutional: Whether there are convolutions in what it computes.
+        calls: Variable of each method.
+        convolutional: Whether XLA must not compile around it.
 
     Args:
-        batch_env: The environments to act in.
+        batch_env: Environments to act in.
     """
 
     convolutional = False

@@ -1,4 +1,4 @@
-"""Ranks that MPI has started, speaking to each other from within programs."""
+"""Collective operations over MPI, within compiled programs."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from agents.tools import nested, world
-from agents.tools.graph import vectors
+from agents.tools.graph import flat
 from agents.tools.graph.backend import tf
 from agents.tools.graph.communicator import ALONE, Communicator
 from agents.tools.graph.host_calls import HostCall
@@ -19,20 +19,19 @@ Arrays = list[np.ndarray]
 
 @functools.cache
 def define(ranks: world.World) -> Communicator:
-    """What algorithms speak by to the ranks of a world; one, to keep order."""
+    """Return the communicator of a world; one per process, to keep the order of messages."""
     return Ranks(ranks) if isinstance(ranks, world.Ranks) else ALONE
 
 
 class Ranks(Communicator):
-    """The processes of a world.
+    """Processes of an MPI world.
 
-    A message is one call of Python from within a program, whatever the number
-    of tensors in it. A variable goes through every call, so that none begins
-    before the one that comes first in the program has ended: messages have no
-    names, and have to be in the same order everywhere.
+    A message is one host call, whatever its number of tensors. A variable goes through every call,
+    so that calls run in the order of the program: messages have no tags and must have the same
+    order on all ranks.
 
     Args:
-        ranks: The world.
+        ranks: World of the processes.
     """
 
     def __init__(self, ranks: world.Ranks):
@@ -48,11 +47,11 @@ class Ranks(Communicator):
         groups = [[x for x in leaves if x.dtype == kind] for kind in kinds]
         # A vector of each type of numbers, of which there is mostly one, as a
         # program packs faster than the host.
-        packed = [vectors.concat(group) for group in groups]
+        packed = [flat.concat(group) for group in groups]
         totals = self._send('sum', self._add_up, packed, _specs(packed))
         means = {}
         for group, total in zip(groups, totals, strict=True):
-            parts = vectors.split(total / self.size, group)
+            parts = flat.split(total / self.size, group)
             for leaf, part in zip(group, parts, strict=True):
                 means[id(leaf)] = part
         return _rebuild(nest, [means[id(leaf)] for leaf in leaves])
@@ -102,7 +101,7 @@ class Ranks(Communicator):
         tensors: Sequence[tf.Tensor],
         results: Sequence[Spec],
     ) -> list[tf.Tensor]:
-        """Exchange tensors; the call for such a message is made only once."""
+        """Exchange tensors; the host call of a kind of message is made only once."""
         key = name, tuple(_specs(tensors))
         if key not in self._calls:
 
@@ -125,18 +124,18 @@ def _specs(tensors: Sequence[tf.Tensor]) -> list[Spec]:
 
 
 def _rebuild(nest: Nest, leaves: list[tf.Tensor]) -> Nest:
-    """A nest with other leaves, which are in the order of `nested.flatten`."""
+    """Return a nest with other leaves, in the order of `nested.flatten`."""
     remaining = iter(leaves)
     return nested.map(lambda _: next(remaining), nest)
 
 
 def _pack(arrays: Arrays) -> np.ndarray:
-    """The bytes of some arrays, one behind the other."""
+    """Concatenate the bytes of arrays."""
     return np.concatenate([x.reshape(-1).view(np.uint8) for x in arrays])
 
 
 def _unpack(packed: np.ndarray, arrays: Arrays) -> None:
-    """Set arrays to bytes that `_pack` has made of such."""
+    """Set arrays from bytes of `_pack`."""
     begin = 0
     for array in arrays:
         part = packed[begin : begin + array.nbytes].view(array.dtype)

@@ -1,8 +1,7 @@
-"""What TensorFlow keeps of compiled programs until the process ends.
+"""Memory of compiled programs, which TensorFlow keeps until the process ends.
 
-One training is none the worse for it. A process that trains again and again
-would run out of memory, and after a hundred times of mappings, of which the
-system allows 65,530.
+A process that trains many times would run out of memory, and after about a hundred trainings out
+of memory mappings, of which Linux allows 65,530.
 """
 
 import contextlib
@@ -39,9 +38,9 @@ _ENDED = threading.Event()
 
 @contextlib.contextmanager
 def afresh() -> Iterator[None]:
-    """A training, before which all is let go of that others have left behind.
+    """Run a training after releasing the memory of earlier ones in this process.
 
-    Not after it, so that who trains but once does not wait for it.
+    Before and not after a training, so that a single training does not wait for it.
     """
     again = _ENDED.is_set()
     if again:
@@ -61,9 +60,9 @@ def afresh() -> Iterator[None]:
 
 
 def give_up_cache(error: Exception) -> bool:
-    """Go on without the compile cache if an error comes from it.
+    """Disable the compile cache if an error comes from it.
 
-    TensorFlow keeps the error with the program, so all are compiled anew.
+    TensorFlow keeps the error with the program, so that all programs are compiled again.
 
     Returns:
         Whether to repeat the call that failed.
@@ -75,7 +74,7 @@ def give_up_cache(error: Exception) -> bool:
 
 
 def _is_only_thread() -> bool:
-    """Whether nobody else can be within a program."""
+    """Return whether no other thread can be running a program."""
     mine = threading.current_thread()
     return all(
         thread is mine or thread.name.startswith((LEARNER, WATCH)) or _serves_notebook(thread)
@@ -84,7 +83,7 @@ def _is_only_thread() -> bool:
 
 
 def _serves_notebook(thread: threading.Thread) -> bool:
-    """Whether a thread is one of a notebook's kernel, and runs no cells."""
+    """Return whether a thread belongs to the kernel of a notebook and runs no cells."""
     if type(thread).__module__ == SUBSHELL:
         return False
     frame = sys._current_frames().get(thread.ident or 0)
@@ -96,10 +95,10 @@ def _serves_notebook(thread: threading.Thread) -> bool:
 
 
 def _release_programs() -> None:
-    """Delete the owners of programs; TensorFlow makes others when needed.
+    """Delete the resources that own compiled programs; TensorFlow recreates them when needed.
 
-    There is no function for it, but resources are deleted by a handle, and a
-    handle is nothing but a name. Where there is none of the name, all stays.
+    There is no public function for this, but resources are deleted by a handle, which is just a
+    name. Without a resource of that name, nothing happens.
     """
     for device in tf.config.list_logical_devices('CPU'):
         handle = resource_handle_pb2.ResourceHandleProto(
@@ -117,11 +116,10 @@ def _release_programs() -> None:
 
 
 def _omit_traces() -> None:
-    """Do not record from now on which line of Python made an operation.
+    """Stop recording the Python traceback of each operation.
 
-    The record, several kilobytes for each, is never freed once the operation
-    has been compiled. It is for errors within the graph, and these a training
-    before has mostly shown not to happen.
+    The record, several kilobytes each, is never freed once the operation is compiled. It serves
+    errors within the graph, which an earlier training of the process has mostly ruled out.
     """
     with contextlib.suppress(ImportError, AttributeError):
         from tensorflow.python.framework import ops
@@ -134,6 +132,6 @@ def _omit_traces() -> None:
 
 
 def _return_memory() -> None:
-    """Give back to the system what compiling has taken and freed."""
+    """Return freed memory to the system."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # Of the GNU C library.

@@ -1,7 +1,7 @@
-"""Random numbers that are counted rather than drawn from a hidden state.
+"""Counter-based random numbers, without hidden state.
 
-A number depends on the seed of the run, on what it is for and on how many
-came before. So a run can be repeated, and resumed, to the last bit.
+A number depends on the seed of the run, the purpose and a counter, so that runs repeat and resume
+bit for bit.
 """
 
 import math
@@ -23,18 +23,17 @@ ROUNDS = 10
 
 
 def seed_of(seed: int, rank: int = 0) -> int:
-    """The seed of a rank, so that no two draw the same; fits into 32 bits."""
+    """Return the 32-bit seed of a rank; different for each rank."""
     return (seed + rank * RANK_SEEDS) % 2**31
 
 
 def key(seed: tf.Tensor | int, purpose: str, counter: tf.Tensor | int) -> tf.Tensor:
-    """The key of a draw, for the functions below.
+    """Return the key of a draw, for the functions below.
 
     Args:
-        seed: Seed of the run; from a variable, so that programs that are
-            compiled for one serve others too.
-        purpose: A name for what is drawn, unique in the project.
-        counter: Integer that is never the same twice for the purpose.
+        seed: Seed of the run, from a variable, so that compiled programs serve other seeds too.
+        purpose: Name of what is drawn, unique in the project.
+        counter: Integer that is never used twice for the purpose.
     """
     stream = zlib.crc32(purpose.encode()) & 0x7FFFFFFF
     mixed = tf.cast(seed, tf.int32) * tf.constant(SPREAD) + stream
@@ -42,9 +41,9 @@ def key(seed: tf.Tensor | int, purpose: str, counter: tf.Tensor | int) -> tf.Ten
 
 
 def normal(key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-    """Draws of the standard normal distribution.
+    """Sample the standard normal distribution.
 
-    By the inverse of its distribution function, at √2 erf⁻¹(2u − 1).
+    By the inverse of its distribution function, √2 erf⁻¹(2u − 1).
     """
     # The middle of one of 2²³ equal parts of (-1, 1), so never an end of it.
     centered = (_fraction(key, shape) + 0.5) * 2.0**-22 - 1.0
@@ -52,36 +51,35 @@ def normal(key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
 
 
 def uniform(key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-    """Draws from [0, 1)."""
+    """Sample the uniform distribution over [0, 1)."""
     return _fraction(key, shape) * 2.0**-23
 
 
 def permutation(key: tf.Tensor, size: int) -> tf.Tensor:
-    """The numbers 0 to size - 1 in a random order, found without sorting."""
+    """Return the numbers 0 to size - 1 in random order, without sorting."""
     if size <= MOST_RANKED:
         return _ranks(_bits(key, size))
     return _shuffled(key, size)
 
 
 def _ranks(numbers: tf.Tensor) -> tf.Tensor:
-    """How many of the others are smaller than each, given that all differ."""
+    """Return the number of smaller elements for each of some distinct numbers."""
     smaller = numbers[:, None] < numbers[None, :]
     return tf.reduce_sum(tf.cast(smaller, tf.int32), 0)
 
 
 def _shuffled(key: tf.Tensor, size: int) -> tf.Tensor:
-    """A permutation by a Feistel network.
+    """Permutation by a Feistel network.
 
-    It maps each index to its place on its own: written as two digits (l, r),
-    each round shifts one digit by a hash of the other,
+    Maps each index to its place independently: written as two digits (l, r), each round shifts one
+    digit by a hash of the other,
 
         l ← l + h₁(r),  r ← r + h₂(l),  l ← l + h₃(r),  r ← r + h₄(l), ...
 
-    modulo the base of the digit, which can be undone and is thus a bijection.
-    Where the digits can write more numbers than needed, those outside are
-    mapped again until they fall inside. Sorting random numbers does the same
-    in fifty times the time (Luby and Rackoff 1988; Black and Rogaway 2002 for
-    walking the cycles).
+    modulo the base of the digit, which is invertible and thus a bijection. If the digits can
+    represent more numbers than needed, results outside are mapped again until they are inside.
+    Sorting random numbers takes fifty times as long (Luby and Rackoff 1988; Black and Rogaway 2002
+    for cycle walking).
     """
     high, low = _digits(size)
     keys = tf.unstack(_bits(key, ROUNDS))
@@ -104,9 +102,9 @@ def _shuffled(key: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def _digits(size: int) -> tuple[int, int]:
-    """Bases of similar size whose product is the size, or slightly more.
+    """Return two bases of similar size whose product is at least the size.
 
-    The more they differ, the more rounds would be needed.
+    The more they differ, the more rounds are needed.
     """
     root = math.isqrt(size - 1) + 1
     for high in range(root, root // 2, -1):
@@ -116,20 +114,19 @@ def _digits(size: int) -> tuple[int, int]:
 
 
 def _fraction(key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-    """Whole numbers below 2²³ as floats, which hold their halves exactly."""
+    """Return integers below 2²³ as floats, which represent their halves exactly."""
     bits = _bits(key, math.prod(shape))
     upper = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32))
     return tf.reshape(tf.cast(upper, tf.float32), shape)
 
 
 def _bits(key: tf.Tensor, count: int) -> tf.Tensor:
-    """Random 32-bit integers, by hashing their number with both parts of a key.
+    """Return random 32-bit integers, by hashing their index with both parts of a key.
 
-    Those of one key all differ, as hashing can be undone.
+    All integers of a key differ, as the hash is invertible.
 
-    The generator of TensorFlow takes fifty times as long once compiled for the
-    processor, longer than many an environment. Salmon et al. 2011, Parallel
-    random numbers: as easy as 1, 2, 3, on generators that count.
+    The generator of TensorFlow takes fifty times as long when compiled for the processor. Salmon et
+    al. 2011, Parallel random numbers: as easy as 1, 2, 3, on counter-based generators.
     """
     first, second = tf.unstack(tf.bitcast(key, tf.uint32))
     numbers = tf.cast(tf.range(count), tf.uint32)
@@ -139,7 +136,7 @@ def _bits(key: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def _hash(value: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-    """Mix the bits of 32-bit integers, the finalizer of MurmurHash3."""
+    """Mix the bits of 32-bit integers with the finalizer of MurmurHash3."""
     value = (value ^ key) * tf.constant(0x9E3779B1, tf.uint32)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         value = value ^ tf.bitwise.right_shift(value, tf.constant(shift, tf.uint32))

@@ -1,4 +1,4 @@
-"""The step that fuses a batch of environments with an algorithm."""
+"""Fusion of a batch of environments with an algorithm in one graph."""
 
 import functools
 import time
@@ -12,26 +12,25 @@ from agents.tools.nested import Nest
 
 
 def simulate(batch_env: GraphEnv, algo: Any, scores: EpisodeScores) -> tf.Tensor:
-    """Advance every environment of a batch by one step.
+    """Step all environments of a batch once.
 
-    The order is:
+    The order of calls is:
 
-        begin_episode   where an episode begins, the algorithm forgets the last
+        begin_episode   the algorithm resets its state where an episode begins
         perform         it chooses actions for the observations
-        (environments)  they step, those that end are reset
-        experience      it is told what came of the actions
-        end_episode     and for which of the agents the episode is over
+        (environments)  they step; those whose episode ends are reset
+        experience      the algorithm receives the outcome
+        end_episode     it receives the mask of agents whose episode ended
 
-    An algorithm does not learn in here: it updates after a number of steps,
-    see `rollout`. Works on any batch with the interface of `InGraphBatchEnv`.
+    The algorithm does not learn here, but in `training`.
 
     Args:
-        batch_env: The environments.
-        algo: An algorithm, see `agents.algorithms.algorithm`.
-        scores: Adds up rewards and steps.
+        batch_env: Environments.
+        algo: Algorithm, see `agents.algorithms.algorithm`.
+        scores: Sums rewards and counts steps.
 
     Returns:
-        Which episodes are over.
+        Mask of the agents whose episode ended.
     """
     whole = not algo.convolutional
     act = compile_part(functools.partial(_act, batch_env, algo), whole)
@@ -42,7 +41,7 @@ def simulate(batch_env: GraphEnv, algo: Any, scores: EpisodeScores) -> tf.Tensor
 
 
 def rollout(batch_env: GraphEnv, algo: Any, scores: EpisodeScores, steps: int) -> tf.Tensor:
-    """Simulate a number of steps, in the graph."""
+    """Simulate `steps` steps, in the graph."""
     (done,) = _repeat(
         lambda done: (simulate(batch_env, algo, scores),), steps, (tf.zeros(len(batch_env), bool),)
     )
@@ -54,21 +53,21 @@ def training(
 ) -> Callable[..., dict]:
     """Make the operation that simulates rollouts and learns from them.
 
-    Where environments are native, all of it can be one program. The other
-    way, which is the only one for external environments and faster for large
-    rollouts, has one for the rollout, or a graph that waits for the
-    environments, and some for the update that run at the same time.
+    With native environments, all of it can be one program. Otherwise, which is necessary for
+    external environments and faster for large rollouts, there is a program for the rollout, or a
+    graph that waits for the environments, and programs for the update, of which two run at the same
+    time.
 
     Args:
-        batch_env: The environments.
-        algo: An algorithm, see `agents.algorithms.algorithm`.
-        scores: Adds up rewards and steps.
-        steps: Number of steps of a rollout.
-        one_program: Whether rollouts and updates are one program.
+        batch_env: Environments.
+        algo: Algorithm, see `agents.algorithms.algorithm`.
+        scores: Sums rewards and counts steps.
+        steps: Steps of a rollout.
+        one_program: Compile rollouts and updates as one program.
 
     Returns:
-        Function of the number of rollouts, by default one, each followed by an
-        update. Returns numbers by name, means over the updates.
+        Function of the number of rollouts, by default one, each followed by an update. Returns the
+        mean metrics of the updates by name.
     """
     if one_program:
         return _one_program(batch_env, algo, scores, steps)
@@ -96,7 +95,7 @@ def training(
 
 
 def can_compile(batch_env: GraphEnv, algo: Any) -> bool:
-    """Whether a function that simulates steps can be compiled as a whole."""
+    """Return whether a function that simulates steps can be compiled as a whole."""
     return batch_env.compiled and not algo.convolutional
 
 
@@ -131,15 +130,14 @@ def _one_program(
 def evaluation(batch_env: GraphEnv, algo: Any, scores: EpisodeScores, max_steps: int) -> None:
     """Simulate one episode of every agent from its start, in the graph.
 
-    Agents that are done wait for the others; that way short episodes do not
-    count more often than long ones. An agent whose episode was lost plays
-    another.
+    Agents that are done wait for the others, so that short episodes do not count more often than
+    long ones. An agent whose episode was lost plays another.
 
     Args:
-        batch_env: The environments.
-        algo: An algorithm, see `agents.algorithms.algorithm`.
-        scores: Adds up rewards and steps.
-        max_steps: Steps after which an episode is ended, and counts as it is.
+        batch_env: Environments.
+        algo: Algorithm, see `agents.algorithms.algorithm`.
+        scores: Sums rewards and counts steps.
+        max_steps: Steps after which an episode is ended and counted as it is.
     """
     batch_env.reset()
     scores.restart(episodes=1)

@@ -1,4 +1,4 @@
-"""State that lives in variables of the graph."""
+"""Nests of variables."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from agents.tools.nested import Nest
 
 
 def variables(nest: Nest) -> Nest:
-    """A nest of variables that hold the values of a nest of tensors."""
+    """Make a nest of variables with the values of a nest of tensors."""
     return nested.map(lambda x: tf.Variable(x, trainable=False), nest)
 
 
 def assign(variables: Any, values: Any) -> None:
-    """Set a nest of variables."""
+    """Assign values to a nest of variables."""
     nested.map(lambda variable, value: variable.assign(value), variables, values)
 
 
 def read(variables: Any) -> Nest:
-    """The values of a nest of variables at this point of the program."""
+    """Read the values of a nest of variables at this point of the program."""
     return nested.map(lambda variable: variable.read_value(), variables)

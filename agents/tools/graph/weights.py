@@ -1,4 +1,4 @@
-"""The variables of an algorithm by name, and their number."""
+"""Names of the variables of an algorithm, and their number."""
 
 import math
 import re
@@ -29,13 +29,10 @@ def named_variables(
 
 
 def count_weights(thing: Any, scope: str | None = None, exclude: str | None = None) -> int:
-    """Count the trainable numbers of an object, to print and to compare.
-
-    The size of a network says more than the list of its layers when two
-    configurations differ in result or speed.
+    """Count the trainable parameters of an object.
 
     Args:
-        thing: A module, network or nest of variables.
+        thing: Module, network or nest of variables.
         scope: Count only names that begin with this path.
         exclude: Leave out names that match this regular expression.
     """
@@ -54,7 +51,7 @@ def count_weights(thing: Any, scope: str | None = None, exclude: str | None = No
 
 
 def _collect(thing: Any, path: str, found: dict, seen: set[int]) -> None:
-    """Find variables, those of Keras as they are: they know what is frozen."""
+    """Collect variables by name; those of Keras as they are, as they know what is frozen."""
     plain = _plain(thing)
     if isinstance(plain, tf.Variable):
         if id(plain) not in seen:
@@ -100,7 +97,7 @@ def _parts(thing: Any) -> list[tuple[str, Any]]:
 
 
 def _plain(thing: Any) -> Any:
-    """The TensorFlow variable within a variable of Keras."""
+    """Return the TensorFlow variable of a Keras variable."""
     return thing.value if isinstance(thing, tf.keras.Variable) else thing
 
 

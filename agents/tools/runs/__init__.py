@@ -1,1 +1,1 @@
-"""The loop of phases, and what a run leaves behind."""
+"""Loop of phases, checkpoints and results of a run."""

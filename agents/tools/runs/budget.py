@@ -1,4 +1,4 @@
-"""How often something may be done for it to cost little."""
+"""Limit of the share of time that an activity takes."""
 
 import contextlib
 import math
@@ -10,14 +10,13 @@ LONGEST_PAUSE = 60.0
 
 
 class Budget:
-    """Allows something as often as it takes no more than a share of the time.
+    """Allows an activity while it takes no more than a share of the time.
 
-    The first time is not counted: it is slower than all that follow, since
-    what they need is prepared then.
+    The first time is not counted, as it includes setup.
 
     Args:
-        share: The share; 1 is no limit.
-        clock: Returns the seconds since some moment.
+        share: Share of the time; 1 is unlimited.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, share: float, clock: Callable[[], float] = time.perf_counter):
@@ -27,12 +26,12 @@ class Budget:
         self._allowed_from = -math.inf
 
     def allows(self) -> bool:
-        """Tell whether it may be done now."""
+        """Return whether the activity is allowed now."""
         return self._clock() >= self._allowed_from
 
     @contextlib.contextmanager
     def spend(self) -> Iterator[None]:
-        """Do it within this context, which takes the time."""
+        """Measure the activity within this context."""
         began = self._clock()
         yield
         ended = self._clock()

@@ -1,13 +1,11 @@
-"""The files of checkpoints; their contents are the saver's.
+"""Files of checkpoints; the saver decides on their contents.
 
-A checkpoint is a directory named after the step. It holds the tensors in the
-format safetensors and a manifest with their length and hash, and no code. It
-is written under another name, forced to the disk and then renamed, so that
-whatever happens meanwhile, a directory with that name is whole.
+A checkpoint is a directory named after the step. It holds tensors in the safetensors format and a
+manifest with their size and hash, and no code. It is written under another name, synced to disk
+and renamed, so that a directory of that name is always complete.
 
-The manifest also has the version that wrote it and the mean score of the
-evaluation before, if there was one. Which checkpoint is the best follows from
-that alone, so that there is no other file that could disagree with it.
+The manifest also holds the version that wrote it, and the mean score of the evaluation before. The
+best checkpoint follows from the manifests alone; no other file could contradict them.
 """
 
 import contextlib
@@ -44,7 +42,7 @@ BEST = 'best'
 
 
 class Scored(NamedTuple):
-    """The step of a checkpoint, and the score of the evaluation before it."""
+    """Step of a checkpoint, and the score of the evaluation before it."""
 
     step: int
     score: float
@@ -55,7 +53,7 @@ def path_of(directory: pathlib.Path, step: int) -> pathlib.Path:
 
 
 def steps(directory: pathlib.Path) -> list[int]:
-    """The steps of the checkpoints there are, in order."""
+    """Return the steps of all checkpoints in order."""
     if not files.is_directory(directory):
         return []
     with os.scandir(directory) as entries:
@@ -67,13 +65,13 @@ def steps(directory: pathlib.Path) -> list[int]:
 def find_best(
     directory: pathlib.Path, warn: Callable[[str], None], last: int | None = None
 ) -> Scored | None:
-    """The checkpoint with the highest score; of equal ones the first.
+    """Return the checkpoint with the highest score; the first of equal ones.
 
     Args:
         directory: Directory of the checkpoints.
-        warn: Told of those that are damaged and passed over, if they are
-            better or do not even tell their score.
-        last: The last step that counts, by default all do.
+        warn: Called about damaged checkpoints that are skipped, if they have a higher score or none
+            that can be read.
+        last: Last step to consider, by default all.
     """
     known = steps(directory)
     counting = [step for step in known if last is None or step <= last]
@@ -88,12 +86,12 @@ def find_best(
 
 @contextlib.contextmanager
 def replacing(final: pathlib.Path, score: float | None = None) -> Iterator[pathlib.Path]:
-    """A directory to write a checkpoint into, which then gets its name.
+    """Yield a directory to write a checkpoint into, which then gets its final name.
 
-    One that has the name already is kept until the new one is on the disk.
+    An existing checkpoint of the name is kept until the new one is on disk.
 
     Args:
-        final: The name.
+        final: Final name.
         score: Mean score of the evaluation before, if there was one.
     """
     new = final.with_name(f'.{final.name}.{os.getpid()}')
@@ -131,13 +129,13 @@ def verify(path: pathlib.Path) -> None:
 
 
 def last_whole(directory: pathlib.Path) -> pathlib.Path | None:
-    """The last checkpoint that is as it was written."""
+    """Return the last checkpoint that is undamaged."""
     paths = [path_of(directory, step) for step in reversed(steps(directory))]
     return next(filter(is_whole, paths), None)
 
 
 def count_numbers(path: pathlib.Path) -> int:
-    """Count the numbers of 32 bits that a checkpoint has room for."""
+    """Return the number of 32-bit numbers that fit into a checkpoint."""
     return (path / TENSORS).stat().st_size // 4
 
 
@@ -150,10 +148,7 @@ def is_whole(path: pathlib.Path) -> bool:
 
 
 def clear_up(directory: pathlib.Path) -> None:
-    """Finish what a process was killed in; only for who alone writes here.
-
-    What such a process had not completed is of no use to anybody, and large.
-    """
+    """Recover from an interrupted save. The caller must hold the lock of the run."""
     if not files.is_directory(directory):
         return
     with files.telling(directory):
@@ -177,7 +172,7 @@ def _replaced(final: pathlib.Path) -> pathlib.Path:
 
 
 def seal(path: pathlib.Path, score: float | None = None) -> None:
-    """Force the tensors to the disk and write the manifest."""
+    """Sync the tensors to disk and write the manifest."""
     files.sync(path / TENSORS)
     manifest: dict[str, Any] = {
         'version': agents.__version__,
@@ -192,7 +187,7 @@ def seal(path: pathlib.Path, score: float | None = None) -> None:
 def _by_score(
     directory: pathlib.Path, steps: Sequence[int], warn: Callable[[str], None]
 ) -> list[Scored]:
-    """Those of some checkpoints that tell a score, the best first."""
+    """Return those checkpoints that have a score, the best first."""
     found = []
     for step in steps:
         path = path_of(directory, step)
@@ -212,7 +207,7 @@ def _by_score(
 
 
 def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
-    """What a checkpoint tells of itself."""
+    """Read the manifest of a checkpoint."""
     manifest = path / MANIFEST
     found = files.parse_json(files.read(manifest, MANIFEST_BYTES))
     if not isinstance(found, dict):
@@ -224,7 +219,7 @@ def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _rename(new: pathlib.Path, final: pathlib.Path) -> None:
-    """Give a checkpoint its name; one that has it gets another."""
+    """Give a checkpoint its final name; an existing one of the name is renamed."""
     if not is_whole(final):
         _set_aside(final)
         new.rename(final)
@@ -238,14 +233,14 @@ def _rename(new: pathlib.Path, final: pathlib.Path) -> None:
 
 
 def _set_aside(damaged: pathlib.Path) -> None:
-    """Rename a damaged checkpoint, if there is one, so that it can be seen."""
+    """Rename a damaged checkpoint, if there is one, to keep it for inspection."""
     if os.path.lexists(damaged):
         name = f'{damaged.name}.{secrets.token_hex(4)}.damaged'
         damaged.rename(damaged.with_name(name))
 
 
 def _summary(path: pathlib.Path) -> dict[str, int | str]:
-    """The length and the hash of a file."""
+    """Return the size and the hash of a file."""
     digest, size = hashlib.sha256(), 0
     with files.opened(path, FILE_BYTES) as file:
         while part := file.read(2**20):

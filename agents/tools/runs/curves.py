@@ -1,4 +1,4 @@
-"""How the scores of runs have changed, read from their tables."""
+"""Learning curves, read from the tables of runs."""
 
 import math
 import pathlib
@@ -17,13 +17,13 @@ SCORE = 'score'
 
 
 class Curve(NamedTuple):
-    """The reports of a phase of a run, in arrays of one number for each.
+    """Reports of a phase of a run, as arrays.
 
     Attributes:
-        steps: Training steps, which increase.
-        seconds: Time that the run had taken.
-        scores: Mean scores, or the values of another column.
-        deviations: Standard deviations over episodes, NaN if not known.
+        steps: Training steps, increasing.
+        seconds: Time since the run began.
+        scores: Mean scores, or values of another column.
+        deviations: Standard deviations over episodes, NaN if unknown.
     """
 
     steps: np.ndarray
@@ -32,7 +32,7 @@ class Curve(NamedTuple):
     deviations: np.ndarray
 
     def at(self, axis: str) -> np.ndarray:
-        """The steps or the seconds."""
+        """Return the steps or the seconds."""
         return self.seconds if axis == 'seconds' else self.steps
 
 
@@ -63,7 +63,7 @@ def read(directory: pathlib.Path, phase: str, column: str = SCORE) -> Curve:
 
 
 def smooth(scores: np.ndarray, count: int) -> np.ndarray:
-    """The mean of each score and those before it, of so many in all."""
+    """Return the moving average over `count` scores, each with those before it."""
     if count <= 1:
         return scores
     sums = np.concatenate([[0.0], np.cumsum(scores)])
@@ -73,16 +73,16 @@ def smooth(scores: np.ndarray, count: int) -> np.ndarray:
 
 
 def mean_seconds(curves: Sequence[Curve], steps: np.ndarray) -> np.ndarray:
-    """The mean of the times that runs had taken until some steps."""
+    """Return the mean time that runs needed to reach steps."""
     times = [np.interp(steps, each.steps, each.seconds) for each in curves]
     return np.mean(times, axis=0)
 
 
 def common_grid(steps: Sequence[np.ndarray], most: int = 400) -> np.ndarray:
-    """Steps that all curves reach, from where all have begun.
+    """Return steps that all curves cover, between their latest start and their earliest end.
 
-    They are those of the curves themselves, unless these are too many. None
-    if a curve ends before another begins.
+    They are the steps of the curves, thinned out to `most`. None if a curve ends before another
+    begins.
     """
     first = max(each[0] for each in steps)
     last = min(each[-1] for each in steps)

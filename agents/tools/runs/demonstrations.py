@@ -1,19 +1,17 @@
-"""Episodes to learn from, in a file of plain arrays.
+"""Demonstrated episodes in a file of arrays.
 
-A file of NumPy (`.npz`) with these arrays, of which the first dimension is
-time; episodes follow each other:
+A NumPy file (`.npz`) with these arrays, whose first dimension is time; episodes follow each other:
 
-    observ      Observations that were acted on. Where they are a Dict or Tuple,
-                an array for each part, as observ/key or observ/0.
-    action      What the environment was stepped with.
-    reward      What it returned.
-    terminated  Whether a state of no further reward was reached.
-    truncated   Whether the episode was cut off.
+    observ      Observations that were acted on. For a Dict or Tuple one array per part, named
+                observ/key or observ/0.
+    action      Actions that the environment was stepped with.
+    reward      Rewards that it returned.
+    terminated  Whether the step reached a terminal state.
+    truncated   Whether the episode was truncated.
 
-All are the environment's own values; here, what is counted begins at zero, as
-everywhere in the graph. The last step of each episode is terminated or
-truncated. Nothing in the file is
-run as code, and nothing is used before all of it has been checked.
+Values are those of the environment; in memory, discrete values start at zero. The last step of
+each episode is terminated or truncated. Reading runs no code, and validates everything before
+anything is used.
 """
 
 import io
@@ -51,14 +49,14 @@ NUMBERS = {'reward': 'float32', 'terminated': 'bool', 'truncated': 'bool'}
 
 
 class Demonstrations(NamedTuple):
-    """Steps of episodes that follow each other, leaves `[step, ...]`.
+    """Steps of successive episodes, leaves `[step, ...]`.
 
     Attributes:
-        observ: What was acted on.
-        action: What the environment was stepped with.
-        reward: What it returned.
-        terminated: Where a state of no further reward was reached.
-        truncated: Where an episode was cut off.
+        observ: Observations that were acted on.
+        action: Actions that the environment was stepped with.
+        reward: Rewards that it returned.
+        terminated: Mask of steps that reached a terminal state.
+        truncated: Mask of steps at which an episode was truncated.
     """
 
     observ: Nest
@@ -75,16 +73,16 @@ class Demonstrations(NamedTuple):
 
     @property
     def scores(self) -> list[float]:
-        """The sum of the rewards of each episode."""
+        """Undiscounted return of each episode."""
         return [float(part.sum()) for part in self._split(self.reward)]
 
     @property
     def lengths(self) -> list[int]:
-        """How many steps each episode has."""
+        """Number of steps of each episode."""
         return [len(part) for part in self._split(self.reward)]
 
     def first(self, episodes: int) -> 'Demonstrations':
-        """The first episodes."""
+        """Return the first episodes."""
         if episodes > len(self.lengths):
             raise errors.ConfigError(
                 f'There are {len(self.lengths)} demonstrations, not '
@@ -94,9 +92,9 @@ class Demonstrations(NamedTuple):
         return nested.map(lambda x: x[:steps], self)
 
     def thinned(self, every: int, seed: int) -> 'Demonstrations':
-        """One of so many steps, begun somewhere within each episode.
+        """Return every n-th step, from a random offset within each episode.
 
-        They are steps and no episodes any more.
+        The result consists of steps, no longer of episodes.
         """
         rng = np.random.default_rng(seed)
         begins = np.cumsum([0, *self.lengths[:-1]])
@@ -131,11 +129,10 @@ def write(
 def read(
     path: str | pathlib.Path, observ_space: gym.Space, action_space: gym.Space
 ) -> Demonstrations:
-    """Read demonstrations in an environment of some spaces.
+    """Read demonstrations for given spaces.
 
     Raises:
-        ConfigError: If they are not what the module says, or not values of the
-            spaces.
+        ConfigError: If the file has another format, or its values are not in the spaces.
     """
     path = pathlib.Path(path).expanduser()
     if not path.exists():
@@ -166,7 +163,7 @@ def _named(nest: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def _expected(
     observ_space: gym.Space, action_space: gym.Space
 ) -> dict[str, tuple[tuple[int, ...], str]]:
-    """The shape of a step of each array, and its type."""
+    """Return the shape and type of each array."""
     specs = _named({'observ': spaces.specs(observ_space)})
     counted = spaces.count(action_space) is not None
     return {
@@ -177,10 +174,10 @@ def _expected(
 
 
 def _unpack(data: bytes) -> dict[str, np.ndarray]:
-    """Return the arrays of an archive, whose declared sizes are checked first.
+    """Return the arrays of an archive, after a check of their declared sizes.
 
     Raises:
-        ValueError: Whatever is wrong with the archive.
+        ValueError: If the archive is damaged or too large.
     """
     if data.count(ENTRY) > MAX_ARRAYS:
         raise ValueError(f'it has more than {MAX_ARRAYS:,} arrays')
@@ -204,7 +201,7 @@ def _unpack(data: bytes) -> dict[str, np.ndarray]:
 
 
 def _require_small(entries: list[zipfile.ZipInfo], packed: int) -> None:
-    """Refuse an archive that inflates to more than it may."""
+    """Refuse an archive that unpacks to more than the limit."""
     for entry in entries:
         if entry.compress_type not in COMPRESSIONS:
             raise ValueError(
@@ -237,7 +234,7 @@ def _parse(data: bytes, name: str) -> np.ndarray:
 def _fit(
     arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...], kind: str
 ) -> np.ndarray:
-    """An array as it is expected to be."""
+    """Return an array, converted to the expected type and shape."""
     if name not in arrays:
         there = ', '.join(sorted(arrays)[:20]) or 'nothing'
         raise ValueError(f'there is no array {name!r} in it, but {there}')
@@ -261,7 +258,7 @@ def _fit(
 
 
 def _require_ends(ends: np.ndarray) -> None:
-    """Refuse what is no whole episode."""
+    """Refuse demonstrations whose last episode has no end."""
     if not len(ends):
         raise ValueError('there are no steps in it')
     if not ends[-1]:
@@ -271,7 +268,7 @@ def _require_ends(ends: np.ndarray) -> None:
 
 
 def _count_from_zero(name: str, values: np.ndarray, space: gym.Space) -> np.ndarray:
-    """Values as they are in the graph; refuses those that are of no space."""
+    """Convert discrete values to start at zero; refuses values outside the space."""
     values = (values - spaces.start(space)).astype(values.dtype)
     if not isinstance(space, gym.spaces.Box):
         beyond = (values < 0) | (values >= spaces.count(space))
@@ -289,7 +286,7 @@ def _count_from_zero(name: str, values: np.ndarray, space: gym.Space) -> np.ndar
 
 
 def _owners(observ_space: gym.Space, action_space: gym.Space) -> dict[str, gym.Space]:
-    """The space that an array is of, by name."""
+    """Return the spaces of arrays by name."""
     names = nested.names(spaces.specs(observ_space), 'observ')
     leaves = spaces.leaves(observ_space)
     return {**dict(zip(names, leaves, strict=True)), 'action': action_space}

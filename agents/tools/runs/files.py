@@ -1,11 +1,9 @@
-"""The files of a run directory: the one way to write them and to read them.
+"""Reading and writing of files in run directories, which may come from strangers.
 
-A run directory may come from a stranger. A symbolic link in it could lead to
-any file of the user's, and a pipe or a device in place of a file could keep a
-reader waiting forever. So what is written is a new file, which takes the name
-of the old one once it is on the disk, and what is read is a regular file of
-bounded size. The directory itself is named by the user and may be a link;
-nothing in it may.
+A symbolic link could lead to any file of the user, and a pipe or device could block a reader
+forever. So writing creates a new file that replaces the old one once it is on disk, and reading
+accepts regular files of limited size only. The run directory itself is named by the user and may
+be a link; nothing in it may.
 """
 
 import contextlib
@@ -38,10 +36,10 @@ _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[BinaryIO]:
-    """A new file to write to, which gets its name when it is complete.
+    """Yield a new file to write to, which gets its final name when complete.
 
-    Until then it has another, its `name`, for programs that open it again. It
-    is locked, so that it can be told from what a killed process left behind.
+    Its attribute `name` is the temporary name, for programs that open the file themselves. It is
+    locked, to tell it from leftovers of killed processes.
     """
     new = path.with_name(f'.{path.name}.{secrets.token_hex(8)}.new')
     try:
@@ -61,9 +59,9 @@ def replacing(path: pathlib.Path) -> Iterator[BinaryIO]:
 
 
 def place(path: str | pathlib.Path) -> pathlib.Path:
-    """Where a file is going to be written, for what takes long before it is.
+    """Return the path of a file to be written later; its directory must exist.
 
-    Absolute, as environments may change the working directory meanwhile.
+    Absolute, as environments may change the working directory.
     """
     file = pathlib.Path(path).absolute()
     if not file.parent.is_dir():
@@ -72,31 +70,31 @@ def place(path: str | pathlib.Path) -> pathlib.Path:
 
 
 def write(path: pathlib.Path, contents: bytes) -> None:
-    """Write a file, completely or not at all."""
+    """Write a file atomically."""
     with replacing(path) as file:
         file.write(contents)
 
 
 def write_changed(path: pathlib.Path, contents: bytes) -> None:
-    """Write a file unless it holds that already."""
+    """Write a file unless it has the same contents."""
     if not _holds(path, contents):
         write(path, contents)
 
 
 def append(path: pathlib.Path, contents: bytes) -> None:
-    """Add to a file."""
+    """Append to a file."""
     with telling(path), _open(path, os.O_WRONLY | os.O_APPEND) as file:
         file.write(contents)
 
 
 def open_lock(path: pathlib.Path) -> BinaryIO:
-    """Open a file that is there to be locked, whatever it holds."""
+    """Open a file for locking."""
     with telling(path):
         return _open(path, os.O_RDWR | os.O_CREAT)
 
 
 def make_directory(path: pathlib.Path) -> None:
-    """Make a directory to write into, if it is not there."""
+    """Create a directory unless it exists."""
     with telling(path):
         with contextlib.suppress(FileExistsError):
             path.mkdir(parents=True)
@@ -105,7 +103,7 @@ def make_directory(path: pathlib.Path) -> None:
 
 
 def is_directory(path: pathlib.Path) -> bool:
-    """Whether there is a directory; one that is elsewhere is refused."""
+    """Return whether a directory exists; refuses symbolic links."""
     if os.path.islink(path):
         raise errors.ConfigError(
             f'{path} is a symbolic link, which could lead anywhere and is not '
@@ -115,7 +113,7 @@ def is_directory(path: pathlib.Path) -> bool:
 
 
 def require_no_links(directory: pathlib.Path) -> None:
-    """Refuse a directory with something in it that leads elsewhere."""
+    """Refuse a directory that contains symbolic links."""
     with telling(directory), os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_symlink():
@@ -124,7 +122,7 @@ def require_no_links(directory: pathlib.Path) -> None:
 
 
 def clear_up(directory: pathlib.Path) -> None:
-    """Remove what processes were killed in the middle of writing."""
+    """Remove leftovers of processes that were killed while writing."""
     with telling(directory):
         leftovers = [p for p in directory.iterdir() if _NEW.fullmatch(p.name)]
     for path in leftovers:
@@ -139,7 +137,7 @@ def clear_up(directory: pathlib.Path) -> None:
 
 
 def sync(path: pathlib.Path) -> None:
-    """Force a file, or the entries of a directory, to the disk."""
+    """Sync a file, or the entries of a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -149,7 +147,7 @@ def sync(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def telling(path: pathlib.Path) -> Iterator[None]:
-    """Say in one sentence what cannot be written and why."""
+    """Turn an OSError into an error that names the file and the reason."""
     try:
         yield
     except errors.UserError:
@@ -159,7 +157,7 @@ def telling(path: pathlib.Path) -> Iterator[None]:
 
 
 def reason(error: OSError) -> str:
-    """What went wrong, in words and without the path."""
+    """Return the reason of an OSError without the path."""
     if error.strerror == os.strerror(errno.ELOOP):
         return 'It is a symbolic link, which could lead anywhere'
     return error.strerror or str(error).rstrip('.')
@@ -167,7 +165,7 @@ def reason(error: OSError) -> str:
 
 @contextlib.contextmanager
 def opened(path: pathlib.Path, limit: int) -> Iterator[BinaryIO]:
-    """A file to read from, which has no more bytes than a limit."""
+    """Open a regular file of limited size for reading."""
     try:
         with _open(path, os.O_RDONLY) as file:
             size = os.fstat(file.fileno()).st_size
@@ -184,20 +182,20 @@ def opened(path: pathlib.Path, limit: int) -> Iterator[BinaryIO]:
 
 
 def read(path: pathlib.Path, limit: int) -> bytes:
-    """The contents of a file."""
+    """Read a regular file of limited size."""
     with opened(path, limit) as file:
         return file.read(limit)
 
 
 def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
-    """The values of JSON that is neither deep nor long, nor ambiguous.
+    """Parse JSON with limits on size, depth and number of values, and without duplicate keys.
 
     Args:
-        data: The JSON.
-        limit: How many bytes it may have.
+        data: JSON.
+        limit: Maximum size in bytes.
 
     Raises:
-        ValueError: For everything else.
+        ValueError: If the JSON is invalid or exceeds a limit.
     """
     if len(data) > limit:
         raise ValueError(f'it has more than {limit:,} bytes')
@@ -224,7 +222,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _open(path: pathlib.Path, flags: int) -> BinaryIO:
-    """Open a regular file without following a link or waiting for anybody."""
+    """Open a regular file without following links or blocking."""
     mode = 'rb' if flags & os.O_ACCMODE == os.O_RDONLY else 'wb'
     opener = lambda name, _: _regular(name, flags)  # noqa: E731
     return cast(BinaryIO, open(path, mode, opener=opener))
@@ -252,7 +250,7 @@ def _holds(path: pathlib.Path, contents: bytes) -> bool:
 
 
 def _require_replaceable(path: pathlib.Path) -> None:
-    """Refuse to take the place of a link, a directory or a device."""
+    """Refuse to replace a link, a directory or a device."""
     with contextlib.suppress(FileNotFoundError):
         _require_regular(os.lstat(path).st_mode)
 

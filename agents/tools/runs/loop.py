@@ -1,4 +1,4 @@
-"""The loop of training and evaluation."""
+"""Loop of training and evaluation."""
 
 import math
 import time
@@ -12,20 +12,18 @@ from agents.tools.runs.tally import Tally
 
 
 class Training(NamedTuple):
-    """The training operation, and what the loop does while it trains.
+    """Training operation, and the schedule of the training phase.
 
     Attributes:
-        operation: Collects so many rollouts, learns from each, and returns
-            numbers by name, among them those of `EpisodeScores.clear`.
+        operation: Function of a number of rollouts that collects them, learns from each, and
+            returns metrics by name, including those of `EpisodeScores.clear`.
         rollout: Environment steps of a rollout.
-        steps: Environment steps of the training; the last rollout may exceed
-            them.
-        rollouts_at_once: How many rollouts a call may comprise.
-        report_every: Steps between two reports. There also is one before each
-            evaluation.
+        steps: Environment steps of the training; the last rollout may exceed them.
+        rollouts_at_once: Maximum number of rollouts per call.
+        report_every: Steps between two reports; there is another report before each evaluation.
         summarize_every: Steps between two summaries.
-        summary: Returns tensors by name to be logged as histograms.
-        counts: Returns numbers by name that become part of a report.
+        summary: Returns tensors by name for histograms.
+        counts: Returns numbers by name to add to a report.
     """
 
     operation: Callable[[int], Mapping[str, Any]]
@@ -39,14 +37,14 @@ class Training(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The evaluation operation, and when the loop evaluates.
+    """Evaluation operation, and its schedule.
 
     Attributes:
-        operation: Plays some episodes and returns numbers by name, among them
-            those of `EpisodeScores.clear`.
+        operation: Plays episodes and returns metrics by name, including those of
+            `EpisodeScores.clear`.
         every: Training steps between two evaluations.
         checkpoint_every: Evaluations between two checkpoints.
-        counts: Returns numbers by name that become part of a report.
+        counts: Returns numbers by name to add to a report.
     """
 
     operation: Callable[[], Mapping[str, Any]]
@@ -56,21 +54,21 @@ class Evaluation(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What happened in a phase since its last report.
+    """Results of a phase since its last report.
 
     Attributes:
         phase: Name of the phase.
         step: Training steps so far.
         score: Mean score of the episodes that ended, NaN if none did.
         score_std: Standard deviation of their scores.
-        score_min: The lowest of their scores.
-        score_max: The highest of their scores.
-        length: Their mean number of steps.
-        episodes: How many there were.
+        score_min: Lowest score.
+        score_max: Highest score.
+        length: Mean number of steps.
+        episodes: Number of episodes.
         seconds: Time since the run began.
-        steps_per_second: Steps of the phase over the time they took, the
-            first call of its operation left out, which is traced and compiled.
-        metrics: Means of the other numbers over the calls, and counts.
+        steps_per_second: Steps of the phase per second, without the first call of its operation,
+            which is traced and compiled.
+        metrics: Means of the other metrics over the calls, and counts.
     """
 
     phase: str
@@ -87,7 +85,7 @@ class Report(NamedTuple):
 
 
 class Score(float):
-    """A mean score that knows the report it is from."""
+    """Mean score with the report that it comes from."""
 
     report: Report
 
@@ -98,47 +96,42 @@ class Score(float):
 
 
 class Loop:
-    """Trains for a number of steps, and evaluates now and then.
+    """Trains for a number of steps, and evaluates from time to time.
 
-    Steps are environment steps of all agents together. What is due every so
-    many steps is due at their multiples, and happens after the first rollout
-    that reaches one. There is a last evaluation when the training ends. For
-    example, with rollouts of 4 steps, an evaluation every 6 and 15 in all:
+    Steps are environment steps of all agents together. Events with a period happen after the first
+    rollout that reaches a multiple of the period. The training ends with an evaluation. For
+    example, with rollouts of 4 steps, an evaluation every 6 steps and 15 steps in all:
 
         step          0   4   8   12  16
         rollout       --- --- --- ---
         evaluation            ^   ^   ^
 
-    All of this follows from the step alone, so that a loop whose step has been
-    restored from a checkpoint goes on in the right place, also if the sizes
-    have changed.
+    All of this follows from the step alone, so that a loop whose step was restored from a
+    checkpoint continues in the right place, even if sizes have changed.
 
-    Where steps are so fast that summaries, or checkpoints, would take more
-    than their share of the time, the loop leaves some of them out. Reports are
-    never left out. An evaluation with a higher score than any before makes a
-    checkpoint due, and has it held in memory if it is left out.
+    Where summaries or checkpoints would exceed their share of the time, some are skipped. Reports
+    are never skipped. An evaluation with a new highest score makes a checkpoint due, which is held
+    in memory if it is skipped.
 
     Attributes:
-        step: Variable of twice the training steps, plus one if the evaluation
-            after them is over. Checkpoints have it as one number.
-        records: Receives reports and summaries, see `runs.records`; may be set
-            until the loop runs.
+        step: Variable with twice the number of training steps, plus one after the evaluation at
+            that step. One number in checkpoints.
+        records: Receives reports and summaries, see `runs.records`; may be set until the loop runs.
 
     Args:
-        training: How to train.
-        evaluation: How to evaluate.
-        step: The variable, by default a new one.
+        training: Training operation and schedule.
+        evaluation: Evaluation operation and schedule.
+        step: Variable, by default a new one.
         records: Receives reports and summaries.
-        progress: Called after every call of an operation with the name of the
-            phase, the number of training steps so far, and the results since
-            the last report.
-        during: Called with what is about to be done, the name of a phase,
-            'summary' or 'checkpoint'; returns a context to do it in.
-        began: Time at which the run began, by `time.perf_counter`.
-        share: Share of the time that summaries may take, and that checkpoints
-            may take; by default no limit.
-        decide: Returns what all ranks do, given what this one would.
-        complete: Called with every report; returns the one that is recorded.
+        progress: Called after every call of an operation with the name of the phase, the number of
+            training steps so far, and the results since the last report.
+        during: Called with the name of a phase, 'summary' or 'checkpoint'; returns a context to do
+            it in.
+        began: Start of the run, by `time.perf_counter`.
+        share: Share of the time that summaries may take, and that checkpoints may take; by default
+            unlimited.
+        decide: Returns the decision of all ranks, given that of this rank.
+        complete: Called with every report; returns the one to record.
     """
 
     def __init__(
@@ -176,7 +169,7 @@ class Loop:
             saver: Saves checkpoints, see `agents.tools.runs.saver`.
 
         Yields:
-            The mean score of the episodes that ended, for every report.
+            Mean score of the episodes that ended, for every report.
         """
         while not self.is_complete():
             if self._needs_evaluation():
@@ -189,15 +182,15 @@ class Loop:
                     yield score
 
     def save(self, saver: Any) -> None:
-        """Save what there is now, with its score if it has just been found."""
+        """Save a checkpoint now, with its score if it was just evaluated."""
         saver.save(self.clock(), self._find_score())
 
     def clock(self) -> int:
-        """Return the number of training steps, by which results are dated."""
+        """Return the number of training steps."""
         return int(self.step) // 2
 
     def set_clock(self, steps: int) -> None:
-        """Go on after a number of training steps and their evaluation."""
+        """Continue after a number of training steps and their evaluation."""
         self.step.assign(2 * steps + 1)
 
     def is_complete(self) -> bool:
@@ -233,7 +226,7 @@ class Loop:
         return score
 
     def _count_rollouts(self, clock: int) -> int:
-        """Count the rollouts until something is due, at most as many as fit."""
+        """Return the number of rollouts until the next event, within the limit."""
         rollout, left = self._training.rollout, self._training.steps - clock
         periods = (
             self._training.report_every,
@@ -307,7 +300,7 @@ class Loop:
             saver.hold(self.clock(), score)
 
     def _find_score(self) -> float | None:
-        """Return the score of an evaluation at this very step, if any."""
+        """Return the score of an evaluation at the current step, if any."""
         if self._scored is None or self._scored[0] != int(self.step):
             return None
         return self._scored[1]

@@ -1,4 +1,4 @@
-"""The table of a run's results, progress.csv; one row for each report."""
+"""Table of the results of a run, progress.csv, with a row for each report."""
 
 import math
 import pathlib
@@ -33,7 +33,7 @@ MAX_ROWS, MAX_CELLS = 2_000_000, 2**26
 
 
 class Row(NamedTuple):
-    """A row of the table; a number that is not known is NaN."""
+    """Row of the table; unknown numbers are NaN."""
 
     step: int
     phase: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 def read(directory: pathlib.Path) -> Iterator[Row]:
-    """Read the rows of a table but for any that a killed process cut short."""
+    """Read the rows of a table, without one that was cut short."""
     path = directory / FILE
     with files.opened(path, MAX_BYTES) as file:
         names: list[str] = []
@@ -63,7 +63,7 @@ def read(directory: pathlib.Path) -> Iterator[Row]:
 
 
 def encode(rows: Iterable[Iterable[object]]) -> bytes:
-    """Make the lines of a table."""
+    """Format rows as lines of the table."""
     lines = [','.join(map(str, row)) for row in rows]
     return ''.join(f'{line}\r\n' for line in lines).encode()
 

@@ -1,4 +1,4 @@
-"""The results of a run in files: progress.csv and events for TensorBoard."""
+"""Results of a run in files: progress.csv and events for TensorBoard."""
 
 import contextlib
 import math
@@ -29,18 +29,16 @@ EPISODES = progress.COLUMNS[2:8]
 class Records:
     """Writes reports and summaries of a run into its directory.
 
+    A metric that no earlier report had becomes a new column of the whole table.
+
     Args:
         directory: Directory of the run, which exists.
-        step: Step at which the run is resumed. Rows of later steps, which
-            were written after the last checkpoint, are removed, and so are
-            rows that were cut short. A table from before there were all of
-            `progress.COLUMNS` gets those that it lacks, at its end.
-        columns: Further columns that a table gets in the same way.
-        settings: Numbers and texts by name that TensorBoard compares the scores
-            of evaluations by.
-        text: Settings in Markdown, to be read in TensorBoard.
-
-    A metric that no report had before becomes a column of the whole table.
+        step: Step at which the run resumes. Later rows, written after the last checkpoint, are
+            removed, as are rows that were cut short. Missing `progress.COLUMNS` are added at the
+            end.
+        columns: Further columns to add.
+        settings: Numbers and texts by name as hyperparameters of TensorBoard.
+        text: Settings in Markdown for TensorBoard.
     """
 
     def __init__(
@@ -89,8 +87,7 @@ class Records:
     def summarize(self, step: int, tensors: Mapping[str, tf.Tensor]) -> None:
         """Write histograms.
 
-        NumPy counts what is in their buckets, as TensorFlow takes eight times
-        as long where it runs operations one by one.
+        NumPy counts the buckets, as TensorFlow takes eight times as long in eager mode.
         """
         with np.errstate(all='ignore'):  # Not all numbers are finite.
             histograms = [
@@ -107,7 +104,7 @@ class Records:
 
     @contextlib.contextmanager
     def _tell_failures(self) -> Iterator[None]:
-        """Say in one sentence why events cannot be written."""
+        """Turn errors of the writer into one sentence."""
         try:
             yield
         except tf.errors.OpError as error:
@@ -117,7 +114,7 @@ class Records:
             ) from error
 
     def _write_event(self, place: str, step: int, values: Iterable[Summary.Value]) -> None:
-        """Write values as one event, which takes as long as a single one."""
+        """Write values as one event, which takes as long as a single value."""
         event = Summary(value=values).SerializeToString()
         with self._tell_failures(), self._open_writer(place).as_default(step):
             tf.summary.experimental.write_raw_pb(event)
@@ -153,7 +150,7 @@ class Records:
 
 
 def tag_of(phase: str, column: str) -> str:
-    """Return the tag in TensorBoard of a column of a phase."""
+    """Return the TensorBoard tag of a column of a phase."""
     if column == 'steps_per_second' or column.endswith('seconds'):
         return f'time/{column}' if phase == 'train' else f'time/eval_{column}'
     if phase == 'train':

@@ -1,4 +1,4 @@
-"""Checkpoints that are complete, or not there at all."""
+"""Saving and restoring of variables in checkpoints."""
 
 import math
 import pathlib
@@ -27,7 +27,7 @@ KEEP, FEWEST = 5, 2
 
 
 class _Held(NamedTuple):
-    """What is going to be saved later, as it was."""
+    """Values to be saved later."""
 
     scored: Scored
     values: dict[str, tf.Tensor]
@@ -36,30 +36,24 @@ class _Held(NamedTuple):
 class Saver:
     """Saves variables by name and restores them.
 
-    How their files stay whole is told in `agents.tools.runs.checkpoints`.
+    See `agents.tools.runs.checkpoints` for the files.
 
-    The last checkpoints are kept, and beside them the one that was written
-    after the evaluation with the highest score; of equal ones, the first.
-    Where there is no time to write such a one it is held in memory, and is
-    written before any later one. So when there is a checkpoint, the best until
-    then is there as well, and which that is does not depend on how fast the
-    disk is.
+    Keeps the last checkpoints and the one after the evaluation with the highest score; the first of
+    equal ones. If there is no time to write the best one, it is held in memory and written before
+    any later one. So the best checkpoint does not depend on the speed of the disk.
 
     Args:
         directory: Directory of the checkpoints.
-        variables: The variables by name.
-        keep: How many checkpoints to keep, at least two, beside the best.
-        partial: Whether checkpoints may hold more than these variables.
-        place: Name of the variable that tells where the loop is. A checkpoint
-            from within an evaluation has the same number of training steps as
-            that after it, by which it is replaced.
-        per_agent_variables: Along which axes the agents are, of the variables that have
-            some, by name. Those of a checkpoint with another number of agents
-            are not restored.
+        variables: Variables by name.
+        keep: Number of checkpoints to keep beside the best, at least two.
+        partial: Accept checkpoints with more than these variables.
+        place: Name of the variable with the position of the loop. A checkpoint from within an
+            evaluation has the same number of training steps as the one after it, which replaces it.
+        per_agent_variables: Axis of the agents by name of the variable. Those variables are not
+            restored from a checkpoint with another number of agents.
 
     Attributes:
-        anew: The variables that were not restored for that, and how many
-            agents each had.
+        anew: Variables that were not restored for that reason, with the number of agents stored.
     """
 
     def __init__(
@@ -83,30 +77,30 @@ class Saver:
 
     @property
     def best(self) -> Scored | None:
-        """The highest score so far and its step, held ones included."""
+        """Highest score so far and its step, including a held one."""
         return self._best
 
     def steps(self) -> list[int]:
-        """The steps of the checkpoints there are, in order."""
+        """Return the steps of all checkpoints in order."""
         return checkpoints.steps(self._directory)
 
     def is_better(self, score: float) -> bool:
-        """Whether a score is higher than that of all checkpoints so far."""
+        """Return whether a score is higher than those of all checkpoints so far."""
         best = -math.inf if self._best is None else self._best.score
         return math.isfinite(score) and score > best
 
     def hold(self, step: int, score: float) -> None:
-        """Keep what the variables are now, to save it later as the best."""
+        """Keep the current values in memory, to save them later as the best."""
         self._best = Scored(step, score)
         # Copies, as what is read of a variable may share its memory.
         copies = {name: tf.constant(value.numpy()) for name, value in self._values().items()}
         self._held = _Held(self._best, copies)
 
     def save(self, step: int, score: float | None = None) -> pathlib.Path:
-        """Write a checkpoint; the oldest make room only once it is whole.
+        """Write a checkpoint; the oldest are removed once it is complete.
 
         Args:
-            step: The training step.
+            step: Training step.
             score: Mean score of the evaluation before, if there was one.
         """
         final = self._path(step)
@@ -127,14 +121,14 @@ class Saver:
         return final
 
     def restore(self, step: int | None = None, warn: Callable[[str], None] = print) -> int | None:
-        """Set the variables to those of a checkpoint.
+        """Restore the variables from a checkpoint.
 
         Args:
-            step: Which one; by default the last that is whole.
-            warn: Told of checkpoints that are damaged and passed over.
+            step: Step of the checkpoint, by default the last undamaged one.
+            warn: Called about damaged checkpoints that are skipped.
 
         Returns:
-            The step, or None if there are no checkpoints.
+            Step, or None if there are no checkpoints.
         """
         chosen = self._choose(step, warn)
         if chosen is not None:
@@ -152,20 +146,19 @@ class Saver:
         return chosen
 
     def require_fit(self, step: int | None = None) -> None:
-        """Refuse a checkpoint that `restore` would refuse; sets no variable.
+        """Refuse a checkpoint that `restore` would refuse; changes no variable.
 
-        The variables may be those of a graph that is never run, in which they
-        take no memory.
+        The variables may be those of a graph that is never run, where they use no memory.
 
         Args:
-            step: Which one; by default the last that is whole.
+            step: Step of the checkpoint, by default the last undamaged one.
         """
         chosen = self._choose(step, lambda _: None)
         if chosen is not None:
             self._match(self._path(chosen))
 
     def _choose(self, step: int | None, warn: Callable[[str], None]) -> int | None:
-        """Find the checkpoint that is asked for, or the last that is whole."""
+        """Return the requested checkpoint, or the last undamaged one."""
         steps = self.steps()
         if step is not None:
             if step not in steps:
@@ -190,7 +183,7 @@ class Saver:
         return checkpoints.path_of(self._directory, step)
 
     def _is_current(self, path: pathlib.Path) -> bool:
-        """Whether a checkpoint is whole and the loop still where it was."""
+        """Return whether a checkpoint is undamaged and at the current position."""
         if not checkpoints.is_whole(path):
             return False
         if self._place is None:
@@ -206,7 +199,7 @@ class Saver:
     def _write(
         self, final: pathlib.Path, values: Mapping[str, tf.Tensor], score: float | None
     ) -> None:
-        """Write a checkpoint, if need be after some tries."""
+        """Write a checkpoint, with retries."""
         _require_finite(values)
         for attempt in range(1, TRIES + 1):
             try:
@@ -223,7 +216,7 @@ class Saver:
                 time.sleep(PAUSE_SECONDS)
 
     def _make_room(self, step: int) -> None:
-        """Remove the oldest checkpoints but for the best."""
+        """Remove the oldest checkpoints but the best."""
         # Those of later steps were found to be damaged when it was resumed.
         older = [other for other in self.steps() if other < step]
         for old in older[: 1 - self._keep]:
@@ -251,7 +244,7 @@ class Saver:
         }
 
     def _match(self, path: pathlib.Path) -> dict[str, Spec]:
-        """Find in a checkpoint what fits the variables."""
+        """Match the tensors of a checkpoint with the variables."""
         stored = {
             name: spec
             for name, spec in tensors.specs(path / checkpoints.TENSORS).items()
@@ -266,7 +259,7 @@ class Saver:
         return stored
 
     def _expect(self, name: str, stored: Spec | None) -> Spec:
-        """Return the spec of a variable, for as many agents as stored."""
+        """Return the expected spec of a variable, for the stored number of agents."""
         dtype, shape = _spec(self._variables[name])
         axis = self._of_agents.get(name)
         if stored and axis is not None and len(stored.shape) == len(shape):
@@ -288,7 +281,7 @@ def _spec(variable: Any) -> Spec:
 
 
 def _describe_difference(stored: Mapping[str, Spec], expected: Mapping[str, Spec]) -> str:
-    """Say which variables differ, the first of them if they are many."""
+    """Describe which variables differ, abbreviated."""
     found = [
         f'{name}: {_describe(stored.get(name), "missing")}, '
         f'expected {_describe(expected.get(name), "none")}'

@@ -1,4 +1,4 @@
-"""Checkpoints of a training that several ranks take part in."""
+"""Checkpoints of a training on several ranks."""
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,23 +14,23 @@ from agents.tools.world import World
 
 
 class SharedSaver:
-    """Saves and restores what all ranks know; the first alone uses files.
+    """Saves and restores the variables of all ranks; only the first rank uses files.
 
-    What is known of agents is of all of them in a checkpoint, as if one rank
-    had them all. So a run can go on with another number of ranks, or alone.
+    A checkpoint holds the agents of all ranks, as if one rank had them all. So a run can resume
+    with another number of ranks.
 
-    Like a `Saver`, whose functions are called on all ranks in the same order.
+    Has the methods of a `Saver`, which all ranks call in the same order.
 
     Args:
         define: Makes the saver of the first rank, given its variables.
-        variables: The variables of this rank by name.
-        per_agent_variables: Those of its agents, and along which of their axes the
-            agents are; as many on every rank, in the same order.
+        variables: Variables of this rank by name.
+        per_agent_variables: Variables of its agents with the axis of the agents; equally many on
+            every rank, in the same order.
         ranks: All ranks.
-        check: Called before a checkpoint is written, to refuse it.
+        check: Called before a checkpoint is written; may raise.
 
     Attributes:
-        anew: What began anew when a checkpoint was restored, as of a `Saver`.
+        anew: Variables that were not restored, as of a `Saver`.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class SharedSaver:
 
     @property
     def best(self) -> Scored | None:
-        """The highest score so far and its step; the first alone knows."""
+        """Highest score so far and its step; known to the first rank only."""
         return None if self._saver is None else self._saver.best
 
     def is_better(self, score: float) -> bool:
-        """Whether a score is the highest; the first alone knows."""
+        """Return whether a score is the highest; known to the first rank only."""
         return self._saver is not None and self._saver.is_better(score)
 
     def hold(self, step: int, score: float) -> None:
@@ -99,7 +99,7 @@ class SharedSaver:
         return restored
 
     def _gather(self) -> None:
-        """Let the first rank know what all of them have."""
+        """Gather the variables of all ranks at the first rank."""
         self._check()
         values = [part.mine.read_value() for part in self._parts]
         every = self._speaking.gather(values, root=0)
@@ -109,14 +109,12 @@ class SharedSaver:
 
 
 class _Parts:
-    """A variable of all agents, of which each rank has a part.
-
-    What a `Saver` takes for a variable.
+    """Variable of all agents, of which each rank has a part; looks like a variable to a `Saver`.
 
     Attributes:
-        mine: The part of this rank.
-        dtype: The type of the numbers.
-        shape: The shape of the whole.
+        mine: Part of this rank.
+        dtype: Type.
+        shape: Shape of the whole.
     """
 
     def __init__(self, mine: tf.Variable, axis: int, ranks: World):
@@ -129,11 +127,11 @@ class _Parts:
         self._whole = np.zeros(self.shape, self.dtype.as_numpy_dtype)
 
     def join(self, every: Sequence[tf.Tensor]) -> None:
-        """Set the whole to the parts of all ranks."""
+        """Set the whole from the parts of all ranks."""
         self._whole = np.concatenate([x.numpy() for x in every], self._axis)
 
     def split(self, whole: tf.Tensor) -> None:
-        """Set the part of this rank to that of a whole."""
+        """Set the part of this rank from the whole."""
         begin = self._rank * self._size
         places = range(begin, begin + self._size)
         self.mine.assign(tf.gather(whole, places, axis=self._axis))

@@ -1,4 +1,4 @@
-"""The results of several calls of an operation, added up."""
+"""Aggregated results of several calls of an operation."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ PARTS = {'environment': 'env_seconds', 'update': 'update_seconds'}
 
 
 class _Scores(NamedTuple):
-    """What is told of the episodes that have ended in some calls."""
+    """Statistics of the episodes that ended in some calls."""
 
     episodes: float = 0.0
     score: float = math.nan
@@ -19,10 +19,10 @@ class _Scores(NamedTuple):
     length: float = math.nan
 
     def merge(self, new: '_Scores') -> '_Scores':
-        """Take in the episodes of another call.
+        """Add the episodes of another call.
 
-        With a share p of the episodes in the new call, and d between the
-        means, the variance is (1 − p)·σ² + p·σ′² + p·(1 − p)·d².
+        With the fraction p of episodes in the new call and the difference d of the means, the
+        variance is (1 − p)·σ² + p·σ′² + p·(1 − p)·d².
         """
         if not (self.episodes and new.episodes):
             return new if new.episodes else self
@@ -44,7 +44,7 @@ class _Scores(NamedTuple):
 
 
 class Tally:
-    """Adds up the results of the calls of an operation between two reports."""
+    """Aggregates the results of an operation between two reports."""
 
     def __init__(self, compiled: bool = False):
         self.scores = _Scores()
@@ -59,13 +59,13 @@ class Tally:
     def add(
         self, results: Mapping[str, Any], steps: int, seconds: float, rollouts: int = 1
     ) -> None:
-        """Take in the results of a call and the time it took.
+        """Add the results of a call and its time.
 
         Args:
-            results: Numbers by name, which are means over the rollouts.
+            results: Metrics by name, means over the rollouts.
             steps: Environment steps of training.
-            seconds: The time.
-            rollouts: How many rollouts the call comprised.
+            seconds: Time of the call.
+            rollouts: Number of rollouts of the call.
         """
         numbers = {name: float(value) for name, value in results.items()}
         new = _Scores(*(numbers.pop(name) for name in _Scores._fields))
@@ -81,13 +81,13 @@ class Tally:
         self._compiled = True
 
     def rate(self) -> float:
-        """Compute the steps per second."""
+        """Return the steps per second."""
         return self._steps / self._seconds if self._seconds else math.nan
 
     def shares(self) -> dict[str, float]:
-        """Compute which shares of the time known parts of the calls took."""
+        """Return the shares of the time that known parts of the calls took."""
         return {part: seconds / self._seconds for part, seconds in self._parts.items() if seconds}
 
     def means(self) -> dict[str, float]:
-        """Average what is not about episodes over the rollouts."""
+        """Return the means over rollouts of metrics that are not about episodes."""
         return {name: total / self._count for name, total in self._sums.items()}

@@ -1,7 +1,6 @@
-"""Tensors by name in a file of the format safetensors, perhaps a stranger's.
+"""Tensors by name in safetensors files, which may come from strangers.
 
-The library checks the header and refuses what does not fit the file. Here its
-length is limited beforehand, as the header is held in memory.
+The library validates the header against the file. Here its size is limited before it is read.
 """
 
 import contextlib
@@ -46,7 +45,7 @@ class Spec(NamedTuple):
 
 
 def write(path: pathlib.Path, tensors: Mapping[str, Any]) -> None:
-    """Write arrays or TensorFlow's tensors to a new file."""
+    """Write arrays or tensors of TensorFlow to a new file."""
     arrays = {name: np.asarray(tensor, order='C') for name, tensor in tensors.items()}
     for name, array in arrays.items():
         if array.dtype.name not in DTYPES.values():
@@ -71,7 +70,7 @@ def specs(path: pathlib.Path) -> dict[str, Spec]:
 
 
 def read(path: pathlib.Path, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Read some tensors, whose sizes the caller has found to be right."""
+    """Read tensors by name, whose sizes the caller has checked."""
     with _opened(path) as file:
         return {name: file.get_tensor(name) for name in names}
 

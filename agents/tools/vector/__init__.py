@@ -1,1 +1,1 @@
-"""Environments that are a batch themselves, as Gymnasium vectors."""
+"""Vector environments of Gymnasium."""

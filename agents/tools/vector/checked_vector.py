@@ -1,4 +1,4 @@
-"""A vector of environments that returns what Gymnasium says, or an error."""
+"""Vector environment with validated results."""
 
 import contextlib
 import reprlib
@@ -25,25 +25,23 @@ CLOSING_SECONDS = 1.0
 
 
 class CheckedVector:
-    """Asks a vector for steps and resets, and refuses what is none.
+    """Steps and resets a vector environment, and refuses results of a wrong form.
 
-    Observations are left to whoever writes them somewhere.
+    Observations are validated when they are written.
 
     Attributes:
-        env: The vector.
-        mode: How it begins the next episode.
-        assumed: Whether the mode is not told in its metadata, so that it is
-            taken to be the default of Gymnasium.
+        env: Vector environment.
+        mode: Autoreset mode.
+        assumed: Whether the mode is missing in the metadata and assumed to be Gymnasium's default.
         observation_space: Space of the observations of one environment.
         action_space: Space of the actions of one environment.
-        errors: Makes the errors of this vector.
+        errors: Makes the errors of this vector environment.
 
     Args:
-        constructor: Function that makes the vector.
+        constructor: Function that makes the vector environment.
         seed: Seed for the first reset, or None.
-        first: Index of the first of its environments within the batch.
-        action_masks: Whether to observe masks of actions, if there are any,
-            see `vector_masks.ObserveMasks`.
+        first: Index of its first environment within the batch.
+        action_masks: Observe action masks if there are any, see `vector_masks.ObserveMasks`.
     """
 
     def __init__(
@@ -80,14 +78,14 @@ class CheckedVector:
 
     @property
     def is_blind(self) -> bool:
-        """Whether it draws no frames."""
+        """True if it renders no frames."""
         return self._members is None and self.env.render_mode is None
 
     def step(self, actions: np.ndarray) -> tuple:
-        """Step all environments; returns what Gymnasium's vectors return.
+        """Step all environments; returns the tuple of Gymnasium.
 
         Args:
-            actions: Those of all, choices counted from zero.
+            actions: Actions of all environments, discrete ones starting at zero.
         """
         # A copy, as vectors may keep the actions that they are given.
         actions = actions.astype(self._action_kind)
@@ -114,32 +112,31 @@ class CheckedVector:
         return observ, reward, terminated, truncated, info
 
     def require_mask(self, what: str, mask: np.ndarray) -> None:
-        """Refuse what is no mask of the environments.
+        """Refuse a value that is no mask of the environments.
 
         Args:
-            what: What it is a mask of.
-            mask: The mask that the vector returned.
+            what: Name of the mask, for the error.
+            mask: Value that the vector environment returned.
         """
         if mask.shape != self._shape or mask.dtype != bool:
             raise self._broken(f'{what} {_describe(mask)}')
 
     def require_no_late_mask(self, info: dict) -> None:
-        """Refuse a mask in the info of a step where the first reset had none.
+        """Refuse an action mask in the info of a step if the first reset had none.
 
-        Who tells masks does so after every step, so that it is enough to ask
-        now and then.
+        Environments with masks give one after every step, so that occasional checks are enough.
         """
         if self._expects_no_mask and choices.KEY in info:
             raise self.errors.told(choices.describe_late('step'))
 
     def reset(self) -> Any:
-        """Begin new episodes in all environments; returns observations."""
+        """Reset all environments; returns observations."""
         kept, self._kept = self._kept, None
         observ, _ = kept or self._ask_reset()
         return observ
 
     def reset_some(self, mask: np.ndarray) -> Any:
-        """The same where a mask is true, see `AutoresetMode.DISABLED`."""
+        """Reset where a mask is true, in the mode `AutoresetMode.DISABLED`."""
         # Copies, as vectors may keep or change what they are given.
         options = {'reset_mask': mask.copy()}
         with self.errors.telling('in reset, given a reset_mask'):
@@ -148,10 +145,10 @@ class CheckedVector:
         return result[0]
 
     def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of an environment, or read an attribute.
+        """Call a method or read an attribute of an environment.
 
-        Of a vector that does not consist of environments there are only its
-        own attributes, which are the same for all, and its frames.
+        A vector environment without single environments has its own attributes only, the same for
+        all, and its frames.
         """
         with self.errors.telling(f'in {name}'):
             if self._members is not None:
@@ -184,7 +181,7 @@ class CheckedVector:
 
     @property
     def _members(self) -> Any:
-        """Its environments, if it consists of some that are in this process."""
+        """Return its single environments, if they are in this process."""
         return getattr(self.env.unwrapped, 'envs', None)
 
     def _look_at(self) -> None:
@@ -196,9 +193,9 @@ class CheckedVector:
             self.mode, self.assumed = find_mode(self.env)
 
     def _look_for_masks(self, first: int) -> None:
-        """Observe masks if there are any.
+        """Observe action masks if there are any.
 
-        Whether the infos tell them is seen by the first reset, which is kept.
+        Whether infos hold them is known after the first reset, which is kept.
         """
         found = self.observation_space, self.action_space
         if not choices.may_be_told(*found):
@@ -234,7 +231,7 @@ class CheckedVector:
 
 
 def find_mode(env: gym.vector.VectorEnv) -> tuple[AutoresetMode, bool]:
-    """The mode of a vector, and whether it is merely assumed."""
+    """Return the autoreset mode of a vector environment, and whether it is assumed."""
     found = (env.metadata or {}).get('autoreset_mode')
     if env.metadata is gym.vector.VectorEnv.metadata:
         # Which other vectors may have written to, as ale-py's do.

@@ -1,4 +1,4 @@
-"""EnvPool's environments as a vector of Gymnasium."""
+"""Environments of EnvPool as a vector environment of Gymnasium."""
 
 from typing import Any
 
@@ -10,22 +10,20 @@ from agents.tools import cpu, errors
 
 
 class EnvPoolVector(gym.vector.VectorEnv):
-    """Environments of EnvPool, which resets them when it is asked to.
+    """Environments of EnvPool, reset on request.
 
-    By itself EnvPool begins an episode in the step after the end of the last,
-    which then does nothing else. If it is asked for those that ended, they
-    have begun before the next step, and no step is wasted.
+    By default EnvPool starts the next episode in the step after the end of the last one, which does
+    nothing else. With explicit resets, no step is lost.
 
-    EnvPool calls an episode truncated if it ends with the last step that it
-    may have, even if it was terminated there. So it is allowed a step more,
-    and truncated here.
+    EnvPool marks an episode as truncated if it ends in the last allowed step, even if it terminates
+    there. So it is allowed one more step, and truncated here.
 
     Args:
         name: Name of the environment.
-        num_envs: How many.
-        seed: Seed of all of them.
-        max_length: Steps after which an episode is truncated; None is the
-            limit of the environment.
+        num_envs: Number of environments.
+        seed: Seed of all environments.
+        max_length: Steps after which an episode is truncated; None for the limit of the
+            environment.
         kwargs: Other arguments of `envpool.make`.
     """
 
@@ -67,9 +65,9 @@ class EnvPoolVector(gym.vector.VectorEnv):
         return (observ, reward, terminated, truncated | (elapsed >= self._limit), info)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
-        """Reset all environments, or where `options['reset_mask']` is true.
+        """Reset all environments, or those where `options['reset_mask']` is true.
 
-        The observations of others are zero. The seed is that of `__init__`.
+        Observations of the others are zero. The seed is that of `__init__`.
         """
         del seed
         mask = (options or {}).get('reset_mask')
@@ -87,10 +85,9 @@ class EnvPoolVector(gym.vector.VectorEnv):
 
 
 def _threads(num_envs: int) -> dict[str, int]:
-    """A thread for each core, and where all have some to do, kept on it.
+    """Return the number of threads, pinned to cores if all cores have work.
 
-    Threads that wake up at the same time are put on the same core now and
-    then, and stay there for many steps.
+    Otherwise threads that wake up together may share a core for many steps.
     """
     cores = cpu.cores()
     threads = {'num_threads': min(num_envs, len(cores))}

@@ -1,4 +1,4 @@
-"""Vectors of environments for tests, whose every number is known."""
+"""Vector environments for tests, with known numbers."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -12,23 +12,21 @@ from agents.tools.nested import Nest
 
 
 class MockVector(gym.vector.VectorEnv):
-    """Episodes of given lengths, which begin in any of the ways there are.
+    """Episodes of given lengths, in any autoreset mode.
 
-    The first observation of episode e is [e, 0], that after t steps [e, t],
-    and the reward of step t is 10 e + t. Odd episodes are terminated and even
-    ones truncated.
+    The first observation of episode e is [e, 0], that after t steps [e, t], and the reward of step
+    t is 10 e + t. Odd episodes are terminated, even ones truncated.
 
     Attributes:
-        actions: The actions of each step, -1 where they were ignored.
-        seeds: The seed of each reset.
+        actions: Actions of each step, -1 where they were ignored.
+        seeds: Seed of each reset.
 
     Args:
-        lengths: For each environment the lengths of its episodes, which are
-            repeated over and over.
-        mode: How episodes begin.
-        nest: Makes a nest of a box or of rows of numbers, as observations are.
-        batched: Whether the last observations in `info` are those of all
-            environments as a batch, rather than objects.
+        lengths: Lengths of the episodes of each environment, repeated.
+        mode: Autoreset mode.
+        nest: Makes a nest of a box or of rows of numbers, as the form of observations.
+        batched: Return the last observations in `info` as a batch of all environments instead of
+            objects.
     """
 
     def __init__(
@@ -100,13 +98,13 @@ class MockVector(gym.vector.VectorEnv):
 
 
 class FixedVector(gym.vector.VectorEnv):
-    """Two environments that return in each step what they are given.
+    """Two environments that return given results in each step.
 
     Args:
-        results: What `step` returns instead of zeros, by name, and as `first`
-            the observations that `reset` returns.
-        info: The info of each step.
-        first_info: The info of each reset.
+        results: Results of `step` by name instead of zeros, and as `first` the observations of
+            `reset`.
+        info: Info of each step.
+        first_info: Info of each reset.
         observs: Space of the observations.
         actions: Space of the actions.
     """

@@ -1,4 +1,4 @@
-"""Games of several agents that share one policy, as a vector."""
+"""Multi-agent games with a shared policy, as a vector environment."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,20 +15,19 @@ from agents.tools.nested import Nest
 class ParallelGames(gym.vector.VectorEnv):
     """Makes each agent of parallel games an environment.
 
-    A game is one of PettingZoo's parallel environments, or anything that looks
-    like one, whose agents have equal spaces:
+    A game is a parallel environment of PettingZoo, or has its interface; all agents have equal
+    spaces:
 
         def make(num_envs):
             return ParallelGames(pistonball_v6.parallel_env, num_envs, 125)
 
         config = configs.ppo(env=make, num_agents=20)
 
-    Its agents come one after the other, then those of the next game. A game
-    goes on until none of its agents is left, and begins anew in the same step.
-    An agent that has left earlier waits for that: it keeps its last
-    observation, its actions are ignored, and its steps are lost, so that
-    nothing is learnt from them. So are those of an agent that joins later.
-    What agents are told in their infos is told of each of them.
+    The agents of a game come one after another, then those of the next game. A game continues until
+    none of its agents is left, and restarts in the same step. An agent that left earlier waits for
+    that: it keeps its last observation, its actions are ignored and its steps are lost, so that
+        nothing
+    is learnt from them. The same holds for agents that join later. Infos are per agent.
 
     Args:
         constructor: Function that makes a game.
@@ -94,7 +93,7 @@ class ParallelGames(gym.vector.VectorEnv):
         return self._batch(), rewards, terminated, truncated, info
 
     def render(self) -> tuple:
-        """The frame of each agent's game."""
+        """Return the frame of the game of each agent."""
         return tuple(game.render() for game in self.games for _ in self._agents)
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -104,7 +103,7 @@ class ParallelGames(gym.vector.VectorEnv):
     def _step_game(
         self, number: int, actions: Nest, rewards: np.ndarray, flags: np.ndarray, told: list[Any]
     ) -> None:
-        """Step a game, and write what became of its agents."""
+        """Step a game, and write the results of its agents."""
         game = self.games[number]
         rows = dict(zip(self._agents, range(self.num_envs)[self._rows(number)]))
         given = {
@@ -134,7 +133,7 @@ class ParallelGames(gym.vector.VectorEnv):
             self._playing[row] = agent in game.agents and not flags[:, row].any() and not over
 
     def _begin(self, number: int, told: list[Any], seed: int | None = None) -> None:
-        """Reset a game, and write what its agents are told."""
+        """Reset a game, and write the infos of its agents."""
         game, rows = self.games[number], self._rows(number)
         observs, infos = game.reset(seed=seed)
         if not observs:
@@ -157,7 +156,7 @@ class ParallelGames(gym.vector.VectorEnv):
         return gym.vector.utils.concatenate(space, self._observs, out)
 
     def _require_equal(self, name: str) -> gym.Space:
-        """The space that all agents have."""
+        """Return the space of all agents; refuses different ones."""
         find = getattr(self.games[0], name)
         first, *others = self._agents
         for other in others:
@@ -172,12 +171,12 @@ class ParallelGames(gym.vector.VectorEnv):
 
 
 def _row(space: gym.Space, action: Nest) -> Nest:
-    """An action of one agent, of whole numbers as one of these."""
+    """Return the action of one agent; discrete ones as integers."""
     return int(action) if isinstance(space, gym.spaces.Discrete) else action
 
 
 def _as_vector(infos: Sequence[Mapping]) -> dict[str, Any]:
-    """What environments tell, in the form that infos of vectors have."""
+    """Convert infos of environments to the form of vector infos."""
     found: dict[str, Any] = {}
     for name in dict.fromkeys(name for info in infos for name in info):
         present = np.array([name in info for info in infos])
@@ -191,7 +190,7 @@ def _as_vector(infos: Sequence[Mapping]) -> dict[str, Any]:
 
 
 def _as_objects(values: list[Any]) -> np.ndarray:
-    """An array whose elements are arrays, whatever their shapes."""
+    """Return an array whose elements are arrays of any shape."""
     array = np.full(len(values), None, object)
     for index, value in enumerate(values):
         array[index] = value

@@ -1,4 +1,4 @@
-"""Errors of vectors of environments, which say where they come from."""
+"""Errors of vector environments."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from agents.tools import errors
 
 
 class VectorErrors:
-    """Makes the errors of a vector.
+    """Makes the errors of a vector environment.
 
     Attributes:
-        count: How many environments it has, once that is known.
+        count: Number of its environments, once known.
 
     Args:
-        first: Index of the first of them within the batch.
+        first: Index of its first environment within the batch.
     """
 
     def __init__(self, first: int):
@@ -22,7 +22,7 @@ class VectorErrors:
 
     @property
     def name(self) -> str:
-        """What to call the vector."""
+        """Name of the vector environment in errors."""
         last = self._first + self.count - 1
         if last < self._first:
             return 'The vector of environments'
@@ -30,27 +30,27 @@ class VectorErrors:
 
     @contextlib.contextmanager
     def telling(self, doing: str) -> Iterator[None]:
-        """Say of an error in the vector where it comes from."""
+        """Add the origin to exceptions of the vector environment within this context."""
         try:
             yield
         except BaseException as error:
             raise self.raised(doing, error) from None
 
     def told(self, text: object) -> errors.EnvError:
-        """An error that says all there is to say but for where it is from."""
+        """Return an error with a text and the origin."""
         return errors.EnvError(f'{self.name}: {text}')
 
     def raised(self, doing: str, error: BaseException) -> BaseException:
-        """The error of a vector that raised one."""
+        """Return the error for an exception of the vector environment."""
         return errors.of_environment(error, self.name, doing)
 
     def broken(self, method: str, what: str, index: int | None = None) -> errors.EnvError:
-        """The error of a vector that returned what it should not.
+        """Return the error for a wrong result.
 
         Args:
-            method: Which method did.
-            what: What it returned, or what is wrong of an environment's.
-            index: Which environment's, if that is known.
+            method: Method that returned it.
+            what: Description of the result.
+            index: Index of the environment, if known.
         """
         who = self.name
         if index is not None:

@@ -1,4 +1,4 @@
-"""Frames of environments that draw none, of what policies see of them."""
+"""Frames of environments without rendering, from their observations."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ PIXELS = 336
 
 
 def of_observation(observ: np.ndarray) -> np.ndarray:
-    """What a policy sees of an image, as a frame of a video.
+    """Return an image observation as a frame of a video.
 
-    Of a stack `[frame, height, width]` it is the last one.
+    Of a stack `[frame, height, width]` the last one.
     """
     if observ.dtype != np.uint8 or observ.ndim not in (3, 4):
         raise errors.EnvError(

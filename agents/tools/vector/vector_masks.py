@@ -1,4 +1,4 @@
-"""Masks of actions that vectors of environments tell."""
+"""Action masks of vector environments."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,18 +15,16 @@ KEY = choices.KEY
 
 
 class ObserveMasks(gym.vector.VectorWrapper):
-    """Observes which actions are possible, see `agents.tools.choices`.
+    """Adds action masks to observations, see `agents.tools.choices`.
 
-    It is told by a method `action_masks` of the vector or of each environment
-    that it consists of, or else by `info['action_mask']`: an array
-    `[env, choice]`, or for `MultiDiscrete` actions a tuple of one for each
-    part, or an array of objects with a mask each. What is observed is as
-    `masking.ObserveMask` has it. Where an episode is over or a step is lost,
-    there may be no mask, which is then of zeros, as are those of last
-    observations.
+    Masks come from a method `action_masks` of the vector environment or of each of its
+    environments, or from `info['action_mask']`: an array `[env, choice]`, for `MultiDiscrete`
+    actions a tuple of one array per part, or an array of objects with a mask each. The observations
+    are those of `masking.ObserveMask`. At the end of an episode and in lost steps the mask may be
+    missing; it is zero there, as in last observations.
 
     Args:
-        env: The vector.
+        env: Vector environment.
         first: Index of its first environment, for errors.
     """
 
@@ -59,7 +57,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
         return observ, reward, terminated, truncated, info
 
     def add(self, observ: Nest, info: dict, began: np.ndarray | None = None) -> tuple[Any, dict]:
-        """Complete what a reset returned, of all or where an episode began."""
+        """Add masks to the observations of a reset, of all or where an episode began."""
         needed = np.ones(self.num_envs, bool) if began is None else began
         return self._add(observ, info, needed, 'reset'), info
 
@@ -73,7 +71,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
         return {**choices.beside(self._inner, observ), KEY: masks}
 
     def _find(self, info: dict) -> tuple[Any, np.ndarray]:
-        """What tells the masks, and of which environments it does."""
+        """Return the masks of an info, and for which environments there are any."""
         told = self._method() if self._method else info.get(KEY)
         given = np.full(self.num_envs, told is not None)
         if isinstance(told, list):
@@ -87,7 +85,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
         return f'{ObserveMask.METHOD}()' if self._method else f'info[{KEY!r}]'
 
     def _read(self, told: Any, given: np.ndarray, method: str) -> np.ndarray:
-        """Bytes `[env, choice]` of the masks that are given."""
+        """Convert masks to bytes `[env, choice]`."""
         shape = self.num_envs, self._count
         is_plain = isinstance(told, np.ndarray) and told.dtype.kind in 'biuf'
         if is_plain and told.shape == shape and not np.isnan(told).any():
@@ -102,7 +100,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
         return masks
 
     def _add_zeros(self, last: Any) -> Nest:
-        """Complete last observations, which come in one of several forms."""
+        """Add zero masks to last observations, in any of their forms."""
         zeros = np.zeros((self.num_envs, self._count), np.uint8)
         is_dict = isinstance(self._inner, gym.spaces.Dict)
         if is_dict and not isinstance(last, Mapping):
@@ -117,7 +115,7 @@ class ObserveMasks(gym.vector.VectorWrapper):
 
 
 def find_method(env: gym.vector.VectorEnv) -> Callable[[], Any] | None:
-    """What returns the masks of all environments, if a vector has it."""
+    """Return the method for the masks of all environments, if there is one."""
     name = ObserveMask.METHOD
     method = getattr(env, name, None)
     if callable(method):

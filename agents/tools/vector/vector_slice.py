@@ -1,19 +1,17 @@
-"""Environments that come as a vector, as a part of a batch.
+"""Vector environment as a member of a batch.
 
-When an episode of a vector ends, the next one begins in one of three ways
-(`gymnasium.vector.AutoresetMode`), which are told apart here so that nobody
-else has to:
+At the end of an episode, the next one begins in one of three ways, see
+`gymnasium.vector.AutoresetMode`, which only this module distinguishes:
 
-    SAME_STEP   The vector returns the first observation of the next episode
-                and leaves the last one of this in `info`.
-    DISABLED    It has to be asked to reset, which is done within the step.
-    NEXT_STEP   The step after the end ignores its action and returns the first
-                observation. As it is no transition, it is a lost step, see
-                `agents.tools.Transition`. Where all episodes end at once it is
-                taken within the same step, so that none is lost.
+    SAME_STEP   The vector returns the first observation of the next episode, and the last one of
+                this in `info`.
+    DISABLED    It has to be reset explicitly, which happens within the step.
+    NEXT_STEP   The step after the end ignores its action and returns the first observation. As it
+                is no transition, it is a lost step, see `agents.tools.Transition`. If all episodes
+                end at once, it is taken within the same step, so that none is lost.
 
-A vector can tell by `info[LOST]`, a mask, that other steps are lost too.
-Values are checked as those of single environments are, all at once.
+By `info[LOST]`, a mask, a vector can mark other steps as lost. Values are validated like those of
+single environments, all at once.
 """
 
 import math
@@ -37,26 +35,22 @@ MISFITS = TypeError, ValueError, OverflowError
 
 
 class VectorSlice:
-    """The environments of a vector, their data in the arrays of a block.
+    """Environments of a vector, with their data in the arrays of a block.
 
     Attributes:
-        mode: How the vector begins the next episode.
-        assumed: Whether the mode is not told in the metadata of the vector,
-            so that it is taken to be the default of Gymnasium.
-        log_info: Names of the numbers of infos that are wanted.
+        mode: Autoreset mode of the vector.
+        assumed: Whether the mode is missing in the metadata and assumed to be Gymnasium's default.
+        log_info: Names of numbers of infos to report.
 
     Args:
         constructor: Function that makes the vector.
         seed: Seed for the first reset, or None.
-        first: Index of the first of its environments within the batch.
-        max_length: Steps after which an episode is truncated, or None. A
-            vector that resets by itself cannot be told to, so that it has to
-            have ended it.
-        log_info: Names of the numbers of infos that are wanted. At the end of
-            an episode they are those of `info['final_info']`, if the next one
-            begins in the same step.
-        action_masks: Whether to observe masks of actions, if there are any,
-            see `agents.tools.vector.vector_masks`.
+        first: Index of its first environment within the batch.
+        max_length: Steps after which an episode is truncated, or None. A vector that resets by
+            itself must have ended it by then.
+        log_info: Names of numbers of infos to report. At the end of an episode they are those of
+            `info['final_info']` if the next one begins in the same step.
+        action_masks: Observe action masks if there are any, see `agents.tools.vector.vector_masks`.
     """
 
     def __init__(
@@ -90,11 +84,11 @@ class VectorSlice:
 
     @property
     def env(self) -> gym.vector.VectorEnv:
-        """The vector."""
+        """Vector environment."""
         return self._vector.env
 
     def info_names(self) -> list[str]:
-        """What infos had beside the numbers that are wanted."""
+        """Return the names of numbers in infos that are not reported."""
         return sorted(self._infos.seen)
 
     def attach(self, memory: block.Block) -> None:
@@ -121,8 +115,8 @@ class VectorSlice:
     def step(self) -> None:
         """Step every environment with its requested action.
 
-        `observ` is then what to act on next while `next_observ` is the true
-        successor, whenever the vector resets.
+        `observ` is then the observation to act on next, and `next_observ` the true successor, in
+        any autoreset mode.
         """
         observ, reward, terminated, truncated, info = self._vector.step(self._action)
         leaves = LOST in info
@@ -173,9 +167,9 @@ class VectorSlice:
             self._watch.require(marked)
 
     def call(self, index: int, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of an environment, or read an attribute.
+        """Call a method or read an attribute of an environment.
 
-        Where no frames are drawn, they are of what is observed.
+        Without rendering, frames are made of observations.
         """
         if name == 'render' and self._vector.is_blind:
             visible = self._reply['observ']
@@ -193,7 +187,7 @@ class VectorSlice:
     def _conclude(
         self, terminated: np.ndarray, truncated: np.ndarray, info: dict, acted_on: list[np.ndarray]
     ) -> None:
-        """Tell which episodes ended in a step, and begin the next."""
+        """Find the episodes that ended in a step, and begin the next."""
         self._vector.require_no_late_mask(info)
         reply = self._reply
         lost, self._pending = self._pending, None
@@ -220,7 +214,7 @@ class VectorSlice:
             self._due = int(np.min(self._begun)) + self._max_length
 
     def _begin(self, ended: np.ndarray, info: dict) -> None:
-        """Have the next episodes begin, and find the ends of these."""
+        """Begin the next episodes, and find the last observations of the previous."""
         match self.mode:
             case AutoresetMode.DISABLED:
                 self._reset_some(ended)
@@ -238,7 +232,7 @@ class VectorSlice:
                     self._pending = None
 
     def _write_last(self, ended: np.ndarray, info: dict) -> None:
-        """Write the last observations, which come in one of several forms."""
+        """Write the last observations, in any of their forms."""
         if LAST_OBSERV not in info:
             index = self._first + int(np.argmax(ended))
             raise errors.EnvError(
@@ -250,7 +244,7 @@ class VectorSlice:
         self._write_rows(self._next_observ, 'step', last, ended)
 
     def _lose(self, lost: np.ndarray, ended: np.ndarray, acted_on: list[np.ndarray]) -> None:
-        """Make of the step that ignored the action one that says nothing."""
+        """Turn steps that ignored the action into lost steps."""
         self._require_no_steps(lost, self._reply['reward'], ended)
         # Some leave there what the ignored action would have been rewarded by.
         self._reply['reward'][lost] = 0.0
@@ -259,7 +253,7 @@ class VectorSlice:
             leaf[lost] = rows
 
     def _find_lost(self, mask: Nest) -> np.ndarray | None:
-        """Where steps are lost, if any are."""
+        """Return the mask of lost steps, or None."""
         mask = np.asarray(mask)
         self._vector.require_mask('lost steps', mask)
         if self._pending is not None:
@@ -267,7 +261,7 @@ class VectorSlice:
         return mask if mask.any() else None
 
     def _copy_pending(self) -> list[np.ndarray]:
-        """What is acted on where the action will be ignored."""
+        """Copy the observations of environments that will ignore the action."""
         leaves = nested.flatten(self._reply['observ'])
         return [leaf[self._pending] for leaf in leaves]
 
@@ -287,11 +281,10 @@ class VectorSlice:
         return overdue
 
     def _find_acting(self, leaves: bool) -> np.ndarray | None:
-        """Where an action will count, None for everywhere.
+        """Return the mask of environments that will use their action, None for all.
 
         Args:
-            leaves: Whether the vector tells of lost steps, so that there may
-                be more of them after one, or after the end of an episode.
+            leaves: Whether the vector marks lost steps, so that more of them may follow.
         """
         if not self._flags_set:
             return None
@@ -349,7 +342,7 @@ class VectorSlice:
                 raise self._errors.broken(method, what, index) from None
 
     def _require_no_last(self, info: dict) -> None:
-        """Refuse a vector that does not tell its mode, if it is another."""
+        """Refuse a vector whose assumed mode is wrong."""
         if self.assumed and LAST_OBSERV in info:
             raise errors.EnvError(
                 f'{self._errors.name} does not tell how its episodes begin; '
@@ -359,7 +352,7 @@ class VectorSlice:
             )
 
     def _require_no_steps(self, lost: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> None:
-        """Refuse a step after an end that is more than a reset."""
+        """Refuse a step after an end that does more than reset."""
         wrong = lost & ended
         if self.assumed:  # A reward may show that the mode is another.
             wrong |= lost & (reward != 0)
@@ -374,7 +367,7 @@ class VectorSlice:
             )
 
     def _require_finite(self) -> None:
-        """Refuse numbers that are infinite or nearly so."""
+        """Refuse numbers that are not finite or too large."""
         limit = observations.LARGEST**2
         numbers = self._numbers
         if numbers is not None and np.dot(numbers, numbers) <= limit:

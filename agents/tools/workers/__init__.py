@@ -1,1 +1,1 @@
-"""Worker processes: shared memory, requests and replies, life and death."""
+"""Worker processes: start, shared memory, requests and replies, death."""

@@ -1,4 +1,4 @@
-"""The memory through which a batch and some of its environments talk."""
+"""Shared memory between a batch and a worker."""
 
 import math
 import mmap
@@ -14,12 +14,12 @@ ALIGNMENT = 64  # Bytes; a cache line, so that rows of two writers never share o
 
 
 def request_layout(action_space: gym.Space) -> layout.Layout:
-    """What travels to the environments: an action, and whether to reset."""
+    """Return the layout of a request: an action, and whether to reset."""
     return layout.Layout({'action': spaces.specs(action_space), 'reset': layout.Spec((), 'bool')})
 
 
 def reply_layout(observ_space: gym.Space) -> layout.Layout:
-    """What comes back, see `agents.tools.InGraphBatchEnv` for the meanings."""
+    """Return the layout of a reply, see `agents.tools.InGraphBatchEnv` for the fields."""
     return layout.Layout(
         {
             'observ': spaces.specs(observ_space),
@@ -34,23 +34,23 @@ def reply_layout(observ_space: gym.Space) -> layout.Layout:
 
 
 class Block:
-    """Requests to and replies of a number of environments.
+    """Requests and replies of several environments.
 
-    The arrays are views of one buffer, which both sides of a process boundary
-    map; where there is no such boundary the block makes its own.
+    The arrays are views of one buffer that both processes map; within one process, the block
+    allocates its own.
 
     Attributes:
         request: Arrays `action` and `reset`, one row per environment.
         reply: Nest of arrays, see `reply_layout`.
         matrices: The reply as matrices, one row per environment.
-        infos: Numbers beside the reply, see `agents.tools.batch.infos`.
+        infos: Numbers from infos, see `agents.tools.batch.infos`.
 
     Args:
         observ_space: Space of the observations.
         action_space: Space of the actions.
         count: Number of environments.
-        buffer: Memory to use, by default some of its own.
-        infos: How many numbers there are beside the reply.
+        buffer: Memory to use, by default allocated here.
+        infos: Number of columns for infos.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Block:
 
     @staticmethod
     def size(observ_space: gym.Space, action_space: gym.Space, count: int, infos: int = 0) -> int:
-        """The number of bytes that a block takes."""
+        """Return the size of a block in bytes."""
         groups = (
             *request_layout(action_space).groups,
             *reply_layout(observ_space).groups,
@@ -91,7 +91,7 @@ class Block:
 
 
 def anonymous_file() -> int:
-    """A file in memory that has no name and vanishes with its last user."""
+    """Create a file in memory without a name, freed with its last user."""
     if hasattr(os, 'memfd_create'):
         return os.memfd_create('agents')
     with tempfile.TemporaryFile() as file:
@@ -99,10 +99,9 @@ def anonymous_file() -> int:
 
 
 def grown(descriptor: int, size: int) -> mmap.mmap:
-    """Make a file so large and map it.
+    """Extend a file to a size and map it.
 
-    The room is made now, rather than to die from touching memory that is not
-    there.
+    Space is allocated at once, as a process dies when it touches missing memory.
     """
     try:
         if hasattr(os, 'posix_fallocate'):

@@ -1,7 +1,6 @@
-"""The messages between a batch and a worker process.
+"""Messages between a batch and a worker process.
 
-A message is one byte; a few kinds are followed by a payload of bytes. What is
-asked for at every step, and what comes of it, is not in messages but in shared
+A message is one byte; some kinds are followed by a payload. Steps do not use messages but shared
 memory, see `agents.tools.workers.turns` and `agents.tools.workers.block`.
 """
 
@@ -48,11 +47,10 @@ _LENGTH = struct.Struct('!Q')
 
 
 class Channel:
-    """One end of a stream between two processes, a file descriptor.
+    """One end of a stream socket between two processes.
 
-    Payloads may be larger than what fits into the connection, so that the
-    other end has to do its part. That is waited for until a deadline, in
-    seconds of `time.monotonic`, or without end if there is none.
+    Payloads may exceed the buffer of the socket, so that the other end has to read. Deadlines are
+    times of `time.monotonic`, or None.
     """
 
     def __init__(self, descriptor: int):
@@ -72,7 +70,7 @@ class Channel:
                 _await(self.descriptor, select.POLLOUT, deadline)
 
     def receive(self) -> bytes:
-        """The kind of the next message; empty if the other end is gone."""
+        """Return the kind of the next message, empty if the other end is closed."""
         try:
             return self._read(1, None)
         except ConnectionResetError:
@@ -100,7 +98,7 @@ class Channel:
         return bytes(parts)
 
     def _read(self, length: int, deadline: float | None) -> bytes:
-        """Some bytes, as soon as there are any; none if there never will be."""
+        """Read some bytes as soon as there are any; empty at the end of the stream."""
         while True:
             try:
                 return os.read(self.descriptor, length)
@@ -109,13 +107,12 @@ class Channel:
 
 
 class Readable:
-    """Waits for descriptors to become readable, awake for a while at first.
+    """Waits for descriptors to become readable: spins briefly, then blocks.
 
-    Waking up takes longer than most policies need to choose the next action,
-    and who is woken up interrupts a worker that is not done yet. So it stays
-    awake, on the time that the other processes leave. Once one of them has left
-    none, while there was something to read, it sleeps at once for some time:
-    on a busy machine, who sleeps has its turn earlier than who gives way.
+    Waking up takes longer than most policies need for the next action, and a process that wakes up
+    preempts a worker that is not done. So this spins, yielding to other processes. When the other
+    processes leave no time although there is something to read, it blocks at once for a while: on
+    an oversubscribed machine, a blocked process is scheduled before one that yields.
     """
 
     def __init__(self, descriptors: Iterable[int]):
@@ -126,7 +123,7 @@ class Readable:
         self._asleep = 0.0
 
     def remove(self, descriptor: int) -> None:
-        """Do not wait for this one any more."""
+        """Stop waiting for a descriptor."""
         self._poll.unregister(descriptor)
 
     def wait(
@@ -135,14 +132,13 @@ class Readable:
         is_over: Callable[[], bool] = lambda: False,
         fall_asleep: Callable[[], None] = lambda: None,
     ) -> list[int]:
-        """The descriptors that are readable, none after so many seconds.
+        """Return the readable descriptors, none after a timeout.
 
         Args:
-            timeout: Seconds to wait at most, by default without end.
-            is_over: Whether there is nothing to wait for any more, although no
-                descriptor is readable.
-            fall_asleep: Called before going to sleep. From then on, whoever
-                is waited for has to make a descriptor readable.
+            timeout: Maximum seconds, by default unlimited.
+            is_over: Returns whether to stop waiting although no descriptor is readable.
+            fall_asleep: Called before blocking. From then on, the other side must make a descriptor
+                readable.
         """
         now = time.perf_counter()
         awake = AWAKE_SECONDS if timeout is None else min(AWAKE_SECONDS, timeout)
@@ -164,7 +160,7 @@ class Readable:
         return [descriptor for descriptor, _ in ready]
 
     def _sleep(self, now: float) -> None:
-        """Do not stay awake for a while."""
+        """Stop spinning for a while."""
         shortest, longest = ASLEEP_SECONDS
         again = now - self._awake_from < SOON_SECONDS
         self._asleep = min(2 * self._asleep, longest) if again else shortest
@@ -172,14 +168,14 @@ class Readable:
 
 
 def is_readable(descriptor: int) -> bool:
-    """Whether there is something to read, be it that the other end is gone."""
+    """Return whether a descriptor has something to read, or its other end is closed."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _await(descriptor: int, event: int, deadline: float | None) -> None:
-    """Wait for an event, and raise `TimeoutError` after the deadline."""
+    """Wait for an event; raises `TimeoutError` after the deadline."""
     poll = select.poll()
     poll.register(descriptor, event)
     left = None if deadline is None else deadline - time.monotonic()
@@ -188,7 +184,7 @@ def _await(descriptor: int, event: int, deadline: float | None) -> None:
 
 
 def _give_way() -> None:
-    """Let other processes have the core, if they need it."""
+    """Yield the core to other processes."""
     if hasattr(os, 'sched_yield'):
         os.sched_yield()
     else:

@@ -1,4 +1,4 @@
-"""Environments in a process of their own."""
+"""Environments in a worker process."""
 
 import contextlib
 import functools
@@ -22,42 +22,40 @@ CLOSE_SECONDS = 1.0
 
 
 class ExternalProcess:
-    """Constructs environments inside another process and steps them there.
+    """Constructs environments in a worker process and steps them there.
 
-    The process is started when the object is made, so that several start at
-    the same time; anything that needs an answer waits for it. For a single
-    environment the object serves as that environment:
+    The process starts when the object is created, so that several start at the same time; anything
+    that needs a reply waits for it. For a single environment the object serves as that environment:
 
         env = ExternalProcess(lambda: gymnasium.make('CartPole-v1'))
         observ, info = env.reset(seed=0)
         promise = env.step(1, blocking=False)
         observ, reward, terminated, truncated, info = promise()
 
-    With `blocking=False` the request has been sent and the environment is
-    already working when the call returns. What is returned is a promise, a
-    function without arguments: calling it only waits for the reply. This is
-    how several environments step in parallel, send to all, then receive from
-    all. A process has one outstanding request at a time.
+    With `blocking=False`, the request has been sent and the environment is working when the call
+    returns. The result is a promise, a function without arguments that waits for the reply. So
+    several environments step in parallel: send to all, then receive from all. A process has one
+    outstanding request at a time.
 
-    An error of an environment is raised here with its original traceback. A
-    process that dies or does not answer within the timeout is reported with
-    the index of the environment that was at work, and leaves nothing behind.
+    An exception of an environment is raised here with its original traceback. A process that dies
+    or exceeds the timeout raises an error with the index of the environment that was active, and
+    leaves nothing behind.
 
-    Workers protect the training from the environments, not the machine: they
-    run the environments' code with the user's rights.
+    Workers protect the training from the environments, not the machine: they run the code of the
+    environments with the rights of the user.
 
     Attributes:
         first: Index of the first environment within its batch.
-        log_info: Names of the numbers of infos that are wanted.
+        log_info: Names of numbers of infos to report.
 
     Args:
-        constructor: Function that makes an environment, or several of them
-            for a process that hosts as many and steps them in turn.
+        constructor: Function that makes an environment, or several of them for a process that steps
+            as many in turn.
         seeds: Seeds for the first reset of the environments in a batch.
         first: Index of the first environment within its batch.
-        timeout: Seconds within which any request has to be answered.
-        core: The core to stay on, by default any.
-        log_info: Names of the numbers of infos that a batch wants.
+        timeout: Maximum seconds of a request.
+        core: Core to pin the process to, by default none.
+        log_info: Names of numbers of infos to report.
     """
 
     def __init__(
@@ -113,7 +111,7 @@ class ExternalProcess:
             raise
 
     def __len__(self) -> int:
-        """The number of environments in the process."""
+        """Return the number of environments in the process."""
         return self._count
 
     @property
@@ -122,7 +120,7 @@ class ExternalProcess:
 
     @property
     def is_up(self) -> bool:
-        """Whether its environments are known to have been constructed."""
+        """True once its environments have been constructed."""
         return self._spaces is not None
 
     @property
@@ -134,19 +132,19 @@ class ExternalProcess:
         return self._found_spaces()[1]
 
     def step(self, action: Nest, blocking: bool = True) -> Any:
-        """Step the environment; returns the usual tuple, or its promise."""
+        """Step the environment; returns the usual tuple, or a promise of it."""
         return self.call('step', action, blocking=blocking)
 
     def reset(self, blocking: bool = True, **kwargs: Any) -> Any:
-        """Reset the environment; returns the usual tuple, or its promise."""
+        """Reset the environment; returns the usual tuple, or a promise of it."""
         return self.call('reset', blocking=blocking, **kwargs)
 
     def call(
         self, name: str, *args: Any, index: int = 0, blocking: bool = True, **kwargs: Any
     ) -> Any:
-        """Call a method or read an attribute of one of the environments.
+        """Call a method or read an attribute of an environment.
 
-        Plain values, arrays and spaces can be returned.
+        The result may be plain values, arrays and spaces.
         """
         self._found_spaces()
         message = cloudpickle.dumps((index, name, args, kwargs))
@@ -158,11 +156,11 @@ class ExternalProcess:
         return promise() if blocking else promise
 
     def measure(self) -> float:
-        """Seconds that a step of an environment takes, see `EnvSlice`."""
+        """Return the seconds of a step of an environment, see `EnvSlice`."""
         return self._ask(channel.MEASURE)
 
     def info_names(self) -> list[str]:
-        """What infos had beside the numbers that are wanted."""
+        """Return the names of numbers in infos that are not reported."""
         return self._ask(channel.INFO_NAMES)
 
     def __getattr__(self, name: str) -> Any:
@@ -174,14 +172,13 @@ class ExternalProcess:
         """Start another process for the same environments.
 
         Args:
-            number: Tells apart the processes that are made of this one: their
-                seeds are derived from it, so that episodes are others.
+            number: Index of the restart, from which new seeds are derived.
         """
         seeds = self._seeds and [launch.derive_seed(seed, number) for seed in self._seeds]
         return self._make_alike(seeds=seeds)
 
     def attach(self, is_cancelled: Callable[[], bool] = lambda: False) -> block.Block:
-        """Set up the shared memory through which a batch uses the process."""
+        """Set up the shared memory of a batch."""
         found = self._found_spaces(is_cancelled)
         numbers = len(self.log_info)
         size = turns.SIZE + block.Block.size(*found, self._count, numbers)
@@ -192,35 +189,34 @@ class ExternalProcess:
         return block.Block(*found, self._count, buffer, numbers)
 
     def request(self, kind: int) -> None:
-        """Make a request about the block; `Replies.wait` awaits the reply."""
+        """Send a request about the block; `Replies.wait` awaits the reply."""
         self._require_idle()
         if self._begin_request(kind):
             self._send_kind(channel.WAKE)
 
     def is_done(self) -> bool:
-        """Whether the last request, about the block, has been answered."""
+        """Return whether the last request about the block has been answered."""
         return not self._in_words and self._turns.is_answered(self._number)
 
     def conclude(self) -> None:
-        """Take the reply to a request about the block, which is done."""
+        """Receive the reply to a request about the block that is done."""
         self._busy = False
         self._owed += self._asleep
 
     def let_sleep(self) -> None:
-        """Be told of the reply by a message as well."""
+        """Have the reply announced by a message as well."""
         self._asleep = True
         self._turns.let_parent_sleep(self._number)
 
     def receive(self, timeout: float, deadline: float) -> Any:
-        """Take the message that has arrived.
+        """Receive the message that has arrived.
 
         Args:
-            timeout: Seconds that the process has had for it.
-            deadline: When they are over, by `time.monotonic`.
+            timeout: Timeout of the request in seconds, for the error.
+            deadline: Time of `time.monotonic` until which to wait.
 
         Returns:
-            The value of the reply, or `NOTHING` if the message was about an
-            earlier one, which had been seen by then.
+            Value of the reply, or `NOTHING` if the message announced an earlier reply.
         """
         kind = self._channel.receive()
         awaited = self._busy and self._asleep and self.is_done()
@@ -246,11 +242,11 @@ class ExternalProcess:
         return wire.loads(payload) if kind == channel.RESULT else None
 
     def descriptors(self) -> list[int]:
-        """File descriptors that become readable by a reply or by death."""
+        """Return descriptors that become readable by a reply or by death."""
         return [self._channel.descriptor, *self._pidfd]
 
     def death(self) -> errors.WorkerDied:
-        """The error that tells how the process ended."""
+        """Return the error that describes how the process ended."""
         processes.await_exit(self._process, CLOSE_SECONDS)
         self.close()
         code = self._process.returncode
@@ -265,7 +261,7 @@ class ExternalProcess:
         )
 
     def timed_out(self, timeout: float) -> errors.EnvError:
-        """The error that tells that no reply came in time; ends the process."""
+        """End the process; returns the error of a timeout."""
         at_work = self._at_work()
         self.close()
         return errors.EnvError(
@@ -278,7 +274,7 @@ class ExternalProcess:
     def close(self) -> None:
         """Close the environments and end the process, at once if it is busy.
 
-        What goes wrong in there is told in a line of the standard error.
+        Errors of the environments are printed in a line of the standard error.
         """
         left = self.begin_close() - time.monotonic()
         processes.await_exit(self._process, left)
@@ -287,10 +283,10 @@ class ExternalProcess:
         self._finalizer()
 
     def begin_close(self) -> float:
-        """Ask the process to close without waiting until it has.
+        """Ask the process to close without waiting for it.
 
         Returns:
-            The time by which it will have closed or else is killed.
+            Time after which it is killed.
         """
         if self._close_by is None:
             self._close_by = time.monotonic() + CLOSE_SECONDS
@@ -313,7 +309,7 @@ class ExternalProcess:
         return self._spaces
 
     def _ask(self, kind: bytes) -> Any:
-        """Make a request in words and wait for the reply."""
+        """Send a request as a message and wait for the reply."""
         self._found_spaces()
         self._require_idle()
         self._begin_request(turns.IN_WORDS)
@@ -321,7 +317,7 @@ class ExternalProcess:
         return self._wait()
 
     def _begin_request(self, kind: int) -> bool:
-        """Make a request; returns whether the worker has to be woken up."""
+        """Send a request; returns whether the worker has to be woken up."""
         self._busy = True
         self._asleep = False
         self._in_words = kind == turns.IN_WORDS
@@ -372,7 +368,7 @@ class ExternalProcess:
                     print(error, file=sys.stderr)
 
     def _keep(self, call: int) -> Any:
-        """Keep the promise of a call."""
+        """Remember the promise of a call."""
         if call != self._calls or not self._busy:
             raise RuntimeError('The reply to this request has been taken.')
         return self._wait()

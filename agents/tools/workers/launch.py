@@ -1,4 +1,4 @@
-"""Starts the programs of worker processes."""
+"""Start of worker processes."""
 
 import contextlib
 import itertools
@@ -33,15 +33,15 @@ PROGRAM = 'from agents.tools.workers.worker import main; main()'
 
 
 class Launched(NamedTuple):
-    """A process and what belongs to it.
+    """Process with its resources.
 
     Attributes:
-        process: The process.
-        control: The socket to it.
+        process: Process.
+        control: Socket to the process.
         lifeline: Descriptor of a pipe; the process ends when it is closed.
-        memory: Descriptor of the memory that is shared with it.
-        turns: The numbers that it begins with.
-        pidfd: Descriptor that becomes readable by its death, if there is such.
+        memory: Descriptor of the shared memory.
+        turns: Numbers at the start of the shared memory.
+        pidfd: Descriptor that becomes readable by the death of the process, or None.
     """
 
     process: subprocess.Popen
@@ -57,13 +57,13 @@ _started = itertools.count()
 
 
 def start(first: int, program: str = PROGRAM) -> Launched:
-    """Start a worker, or leave nothing if that is impossible.
+    """Start a worker; leaves nothing behind if that fails.
 
-    Warnings of Python are shown by the first alone, as all run the same code.
+    Python warnings are shown for the first worker only, as all run the same code.
 
     Args:
-        first: Index of the first of its environments.
-        program: What it runs.
+        first: Index of its first environment.
+        program: Python code to run.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -78,7 +78,7 @@ def start(first: int, program: str = PROGRAM) -> Launched:
 
 
 def _start_on(stack: contextlib.ExitStack, program: str) -> Launched:
-    """Start a worker; what it needs is undone by the stack."""
+    """Start a worker; the stack releases its resources."""
     memory = block.anonymous_file()
     stack.callback(os.close, memory)
     numbers = turns.Turns(block.grown(memory, turns.SIZE))
@@ -126,14 +126,14 @@ def _popen(program: str, *descriptors: int) -> subprocess.Popen:
 
 
 def derive_seed(seed: int | None, number: int) -> int | None:
-    """Return a seed that differs for every number, if there is one."""
+    """Derive a seed that differs for every number; None stays None."""
     if seed is None:
         return None
     return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
 def pickled(settings: dict) -> bytes:
-    """Return the settings of a worker as it is sent them."""
+    """Serialize the settings of a worker."""
     try:
         return cloudpickle.dumps(settings)
     except Exception as error:
@@ -143,7 +143,7 @@ def pickled(settings: dict) -> bytes:
 
 
 def end(worker: Launched) -> None:
-    """Kill a process and let go of all that belongs to it."""
+    """Kill a process and release its resources."""
     processes.end(worker.process)
     worker.control.close()
     for descriptor in (worker.lifeline, worker.memory, *worker.pidfd):

@@ -1,7 +1,7 @@
-"""What is asked of the operating system about processes.
+"""Process control by the operating system.
 
-Linux can do all of it. Elsewhere less of what an environment has started ends
-with its process, see the comments.
+Linux supports all of it. Elsewhere, children of an environment may outlive its worker; see the
+comments.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ ROUNDS = 10
 
 
 def finding_modules(program: str) -> str:
-    """Let the program of a `python -c` find modules where this process does.
+    """Let `python -c` find modules where this process does.
 
-    This package first, as on the path there may be something else by its name,
-    such as a directory that it was cloned to. The working directory, which may
-    hold files of strangers, is not on the path unless it is here.
+    This package comes first, as another one of its name may be on the path, such as the directory
+    of a clone. The working directory, which may hold files of strangers, is left out unless it is
+    on the path of this process.
     """
     root = pathlib.Path(__file__).parents[3]
     path = [entry for entry in sys.path if isinstance(entry, str)]
@@ -36,17 +36,17 @@ def finding_modules(program: str) -> str:
 
 
 def end_with_parent(number: int) -> None:
-    """Get a signal when the parent of this process dies."""
+    """Receive a signal when the parent of this process dies."""
     _prctl(PR_SET_PDEATHSIG, number)
 
 
 def adopt_orphans() -> None:
-    """Be the parent of what descends from this process and has lost its own."""
+    """Become the parent of descendants whose parent died."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end(process: subprocess.Popen) -> None:
-    """Kill a process, if it is alive, and all that it has started."""
+    """Kill a process with all its descendants."""
     if process.returncode is not None:
         return  # Its number may be another's by now.
     with contextlib.suppress(ProcessLookupError):
@@ -64,7 +64,7 @@ def end(process: subprocess.Popen) -> None:
 
 
 def await_exit(process: subprocess.Popen, seconds: float) -> None:
-    """Wait for the end of a process without forgetting about its group."""
+    """Wait for the end of a process without reaping it, as its group is still needed."""
     give_up = time.monotonic() + seconds
     while process.returncode is None and time.monotonic() < give_up:
         if _has_ended(process):
@@ -73,10 +73,9 @@ def await_exit(process: subprocess.Popen, seconds: float) -> None:
 
 
 def kill_descendants(pid: int) -> None:
-    """Kill the processes that one has started, and those that these have.
+    """Kill all descendants of a process.
 
-    Only those whose parents are alive, or that were handed to this one when
-    they died, can be found, and only where Linux tells the children.
+    Finds those whose parents are alive or that this process has adopted, on Linux only.
     """
     killed: set[int] = set()
     for _ in range(ROUNDS):
@@ -90,7 +89,7 @@ def kill_descendants(pid: int) -> None:
 
 
 def death_descriptors(process: subprocess.Popen) -> list[int]:
-    """A descriptor that becomes readable by death, where there is such."""
+    """Return descriptors that become readable by the death of a process, if supported."""
     return [os.pidfd_open(process.pid)] if hasattr(os, 'pidfd_open') else []
 
 
@@ -105,7 +104,7 @@ def _descendants(pid: int) -> set[int]:
 
 
 def _children(pid: int) -> set[int]:
-    """The children of all threads of a process."""
+    """Return the children of all threads of a process."""
     children: set[int] = set()
     with contextlib.suppress(OSError):
         for thread in pathlib.Path(f'/proc/{pid}/task').iterdir():
@@ -122,7 +121,7 @@ def _has_ended(process: subprocess.Popen) -> bool:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Ask Linux for something about this process; elsewhere it is left out."""
+    """Set an option of this process on Linux; no effect elsewhere."""
     with contextlib.suppress(AttributeError, OSError):
         arguments = [ctypes.c_ulong(number) for number in (value, 0, 0, 0)]
         ctypes.CDLL(None).prctl(option, *arguments)

@@ -1,4 +1,4 @@
-"""Waiting for the replies of several worker processes."""
+"""Waiting for the replies of several workers."""
 
 import operator
 import time
@@ -45,39 +45,39 @@ class Replies:
         kind: int,
         timeout: float,
         is_cancelled: Callable[[], bool],
-        bear: Callable[[errors.EnvError], None],
+        on_error: Callable[[errors.EnvError], None],
     ) -> list['ExternalProcess']:
         """Send a request to all processes and wait for the replies.
 
         Args:
-            kind: The request.
-            timeout: Seconds until those that have not replied are given up.
-            is_cancelled: Whether to stop waiting.
-            bear: Raises the error of a process that failed, or does not, so
-                that the others go on.
+            kind: Kind of the request.
+            timeout: Seconds after which processes without a reply have failed.
+            is_cancelled: Returns whether to stop waiting.
+            on_error: Called with a process that failed and its error; raises, or returns to let the
+                others continue.
 
         Returns:
-            The processes that failed; only the others may be asked again.
+            Processes that failed; only the others may receive requests again.
         """
         for control, process in [*self._processes.items()]:
             try:
                 process.request(kind)
             except errors.EnvError as error:
-                self._give_up(control, error, bear)
-        self.wait(timeout, is_cancelled, bear)
+                self._give_up(control, error, on_error)
+        self.wait(timeout, is_cancelled, on_error)
         return self._failed
 
     def wait(
         self,
         timeout: float,
         is_cancelled: Callable[[], bool] = lambda: False,
-        bear: Callable[[errors.EnvError], None] = _raise,
+        on_error: Callable[[errors.EnvError], None] = _raise,
     ) -> list:
-        """Receive from all processes, as each of them replies.
+        """Receive from all processes in the order of their replies.
 
         Raises:
             EnvError: If one of them raised, died or exceeded the timeout.
-            Cancelled: If `is_cancelled` came to be true meanwhile.
+            Cancelled: If `is_cancelled` became true.
         """
         self._waiting, self._values = {**self._processes}, {}
         deadline = time.monotonic() + timeout
@@ -85,7 +85,7 @@ class Replies:
             patience = min(deadline - time.monotonic(), CANCEL_SECONDS)
             ready = self._readable.wait(max(0, patience), self._are_done, self._let_sleep)
             for descriptor in ready:
-                self._receive(descriptor, timeout, deadline, bear)
+                self._receive(descriptor, timeout, deadline, on_error)
             if ready:
                 continue
             if self._are_done():
@@ -93,15 +93,15 @@ class Replies:
             elif is_cancelled():
                 raise errors.Cancelled('Stepping the environments was called off.')
             elif time.monotonic() >= deadline:
-                self._give_up_late(timeout, bear)
+                self._give_up_late(timeout, on_error)
         return [self._values.get(control) for control in self._processes]
 
     def _are_done(self) -> bool:
-        """Whether all that are waited for have answered in shared memory."""
+        """Return whether all processes have answered in shared memory."""
         return all(map(_IS_DONE, self._waiting.values()))
 
     def _let_sleep(self) -> None:
-        """Have those that are not done yet send a message when they are."""
+        """Ask processes that are not done to send a message when they are."""
         for control, process in [*self._waiting.items()]:
             if process.is_done():
                 process.conclude()
@@ -119,9 +119,9 @@ class Replies:
         descriptor: int,
         timeout: float,
         deadline: float,
-        bear: Callable[[errors.EnvError], None],
+        on_error: Callable[[errors.EnvError], None],
     ) -> None:
-        """Take the message that has arrived, or learn of a death."""
+        """Receive the message that has arrived, or detect a death."""
         control = self._control.get(descriptor)
         if control is None:
             return  # That of a process which has just been given up.
@@ -132,23 +132,23 @@ class Replies:
             # If it was done already, this is not a reply but raises an error.
             value = process.receive(timeout, deadline)
         except errors.EnvError as error:
-            self._give_up(control, error, bear)
+            self._give_up(control, error, on_error)
             return
         if value is not NOTHING:
             self._values[control] = value
             del self._waiting[control]
 
-    def _give_up_late(self, timeout: float, bear: Callable[[errors.EnvError], None]) -> None:
-        """Go on without those that have not answered in time."""
+    def _give_up_late(self, timeout: float, on_error: Callable[[errors.EnvError], None]) -> None:
+        """Fail the processes that exceeded the timeout."""
         for control, process in [*self._waiting.items()]:
             if not process.is_done():
-                self._give_up(control, process.timed_out(timeout), bear)
+                self._give_up(control, process.timed_out(timeout), on_error)
 
     def _give_up(
-        self, control: int, error: errors.EnvError, bear: Callable[[errors.EnvError], None]
+        self, control: int, error: errors.EnvError, on_error: Callable[[errors.EnvError], None]
     ) -> None:
-        """Go on without a process, if that is to be borne."""
-        bear(error)
+        """Fail a process, and continue if `on_error` returns."""
+        on_error(error)
         for descriptor, its_control in [*self._control.items()]:
             if its_control == control:
                 del self._control[descriptor]

@@ -1,4 +1,4 @@
-"""Workers that are started anew."""
+"""Restarts of workers."""
 
 from collections.abc import Callable
 
@@ -6,15 +6,15 @@ from agents.tools import errors
 
 
 class Restarts:
-    """How many workers that failed may be replaced, by all batches together.
+    """Budget of restarts for the workers of all batches.
 
     Attributes:
-        budget: How many times in all.
-        count: How many times so far.
+        budget: Number of restarts allowed.
+        count: Number of restarts so far.
 
     Args:
-        budget: How many times in all.
-        tell: Receives a line about each of them.
+        budget: Number of restarts allowed.
+        tell: Receives a line about each restart.
     """
 
     def __init__(self, budget: int = 0, tell: Callable[[str], None] = lambda text: None):
@@ -23,7 +23,7 @@ class Restarts:
         self._tell = tell
 
     def spend(self, error: errors.EnvError) -> None:
-        """Count and tell one more, or raise the error if none is left."""
+        """Count and report a restart, or raise the error if the budget is spent."""
         if not self.budget:
             raise error
         if self.count >= self.budget:

@@ -1,13 +1,12 @@
-"""Whose turn it is, told by a few numbers in shared memory.
+"""Sequence numbers in shared memory, by which a parent and a worker take turns.
 
-A request for a step is a number that the parent counts up; the reply is that
-the worker writes the same. Who waits looks at the numbers as long as it stays
-awake, see `agents.tools.workers.channel`. Before it sleeps it says so here, and
-only then does the other send a byte that wakes it up. That spares both of them
-the system calls that would take longer than a small environment's step.
+To request a step, the parent increments a number; to reply, the worker writes the same number.
+While waiting, each side spins on the numbers, see `agents.tools.workers.channel`. Before it blocks
+it sets a flag here, and only then the other side sends a byte to wake it. This avoids system calls,
+which take longer than a step of a small environment.
 
-It takes a processor on which others see what a process writes in the order in
-which it writes it. Elsewhere everybody is taken to be asleep all the time.
+It needs a processor on which writes become visible in order. On others, both sides count as blocked
+all the time.
 """
 
 import mmap
@@ -28,13 +27,13 @@ IN_ORDER = platform.machine().lower() in ('x86_64', 'amd64', 'i686', 'x86')
 
 
 class Turns:
-    """The numbers that a parent and a worker share.
+    """Numbers that a parent and a worker share.
 
     Attributes:
-        current: The index of the environment at work.
+        current: Index of the environment that is active.
 
     Args:
-        memory: Shared memory that begins with them.
+        memory: Shared memory that begins with the numbers.
     """
 
     def __init__(self, memory: mmap.mmap):
@@ -43,17 +42,17 @@ class Turns:
 
     @property
     def asked(self) -> int:
-        """The number of the last request."""
+        """Number of the last request."""
         return self._numbers[ASKED]
 
     @property
     def answered(self) -> int:
-        """The number of the request that the last reply answers."""
+        """Number of the request of the last reply."""
         return self._numbers[ANSWERED]
 
     @property
     def kind(self) -> int:
-        """The kind of the last request."""
+        """Kind of the last request."""
         return self._numbers[KIND]
 
     def ask(self, number: int, kind: int) -> bool:
@@ -66,25 +65,25 @@ class Turns:
     def answer(self, number: int) -> bool:
         """Reply to a request; returns whether the parent has to be woken up.
 
-        By the time that this is looked up, the parent may have seen the reply
-        and sleep because of the next request. That is not to be woken up.
+        By the time of the check, the parent may have seen the reply and be blocked on the next
+        request, for which it must not be woken.
         """
         numbers = self._numbers
         numbers[ANSWERED] = number
         return not IN_ORDER or numbers[AWAITED] == number
 
     def is_asked(self, number: int) -> bool:
-        """Whether there is a request after the one of a number."""
+        """Return whether there is a request after that of a number."""
         return IN_ORDER and self._numbers[ASKED] != number
 
     def is_answered(self, number: int) -> bool:
-        """Whether the request of a number has been replied to."""
+        """Return whether the request of a number has been answered."""
         return IN_ORDER and self._numbers[ANSWERED] == number
 
     def let_worker_sleep(self, sleeps: bool) -> None:
-        """Say whether the worker looks at the numbers or has to be woken up."""
+        """Set whether the worker is blocked and has to be woken up."""
         self._numbers[WORKER_SLEEPS] = sleeps
 
     def let_parent_sleep(self, number: int) -> None:
-        """Say that the parent has to be woken up by the reply to a request."""
+        """Ask to be woken up by the reply to a request."""
         self._numbers[AWAITED] = number

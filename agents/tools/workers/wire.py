@@ -1,8 +1,7 @@
-"""Values as bytes that can be read without running any code.
+"""Serialization of values that runs no code when it is read.
 
-A worker hosts code of the user's environment, and its answers are data: plain
-values, arrays and spaces, never pickles. A message is a line of JSON, in which
-each array is a reference, followed by the bytes of the arrays.
+Workers run the code of environments, so their replies are data: plain values, arrays and spaces,
+never pickles. A message is a line of JSON with references to arrays, followed by their bytes.
 """
 
 import json
@@ -17,7 +16,7 @@ from agents.tools import spaces
 
 
 def dumps(value: Any) -> bytes:
-    """Turn a value into bytes, or raise `TypeError` with what it contains."""
+    """Serialize a value; raises `TypeError` with the part that cannot be."""
     arrays: list[np.ndarray] = []
     header = json.dumps(_encode(value, arrays)).encode()
     blobs = [np.ascontiguousarray(array).tobytes() for array in arrays]
@@ -25,14 +24,14 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(message: bytes, parse: Callable[[bytes], Any] = json.loads) -> Any:
-    """Turn bytes from `dumps` into the value.
+    """Deserialize bytes of `dumps`.
 
     Args:
-        message: The bytes.
-        parse: Reads the line of JSON.
+        message: Bytes.
+        parse: Parses the line of JSON.
 
     Raises:
-        ValueError: Whatever is wrong with the bytes.
+        ValueError: If the bytes are damaged.
     """
     header, _, blob = message.partition(b'\n')
     position = [0]

@@ -1,7 +1,7 @@
-"""The program of a worker process; see `agents.tools.workers.external_process`.
+"""Program of a worker process; see `agents.tools.workers.external_process`.
 
-A worker hosts a slice of environments. It is started afresh rather than
-forked, never imports TensorFlow, and dies with its parent.
+A worker hosts a slice of environments. It is spawned instead of forked, never imports TensorFlow,
+and dies with its parent.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from agents.tools.workers import block, channel, processes, turns, wire
 
 
 def main() -> None:
-    """Serve requests until the parent closes or dies."""
+    """Serve requests until the parent closes the worker or dies."""
     control, memory = begin()
     try:
         Worker(control, memory).run()
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def begin() -> tuple[int, int]:
-    """Let this process end with its parent and leave Ctrl-C to that.
+    """Set up this process to die with its parent and to ignore Ctrl-C.
 
     Returns:
         Descriptors of the socket to the parent and of the shared memory.
@@ -65,7 +65,7 @@ class Worker:
         self._pid = os.getpid()
 
     def run(self) -> None:
-        """Make the environments and serve them; errors are told."""
+        """Make the environments and serve requests; reports errors to the parent."""
         try:
             if self._parent.receive() != channel.START:
                 return  # The parent changed its mind or died.
@@ -82,7 +82,7 @@ class Worker:
             self._tell(channel.EXCEPTION, errors.describe_trace(error))
 
     def _serve(self, envs: env_slice.EnvSlice) -> None:
-        """Answer requests until told to close."""
+        """Answer requests until the worker is closed."""
         actions = {
             turns.STEP: envs.step,
             turns.RESET: envs.reset,
@@ -104,7 +104,7 @@ class Worker:
                 return
 
     def _await_request(self) -> int | bytes:
-        """The kind of the next request, or what it is in words."""
+        """Return the kind of the next request."""
         numbers = self._turns
         while True:
             words = self._parent.wait(channel.DOZE_SECONDS, self._is_asked, self._sleep)
@@ -143,19 +143,19 @@ class Worker:
             self._reply(channel.RESULT, value)
 
     def _conclude(self) -> None:
-        """Tell that a request has been done."""
+        """Report that a request about the block is done."""
         self._require_own_process()
         if self._turns.answer(self._number):
             self._parent.send(channel.DONE)
 
     def _reply(self, kind: bytes, payload: bytes) -> None:
-        """Answer a request in words."""
+        """Send a reply as a message."""
         self._require_own_process()
         self._turns.answer(self._number)
         self._parent.send_payload(kind, payload)
 
     def _require_own_process(self) -> None:
-        """Refuse to answer for another process, which nothing else may do."""
+        """Exit if this is a fork of the worker."""
         if os.getpid() != self._pid:
             raise errors.EnvError(
                 f'An environment of the worker process {self._pid} has called '
@@ -169,7 +169,7 @@ class Worker:
 
 
 def _encode(text: str) -> bytes:
-    """Names of files, for example, may hold what is not text."""
+    """Encode text that may hold undecodable names of files."""
     return text.encode(errors='backslashreplace')
 
 
@@ -179,19 +179,17 @@ def _stay_on(core: int | None) -> None:
 
 
 def _die_with_parent(lifeline: int, parent: int) -> None:
-    """Kill this process and those it starts once the parent is gone.
+    """Kill this process and its children once the parent is gone.
 
-    The parent alone holds the other end of the pipe. Linux can be asked to
-    signal a whole group of processes when that closes, which works even while
-    an environment never returns to the interpreter. In case an environment
-    closes descriptors that are not its own, the death of the parent is
-    signalled as well. That is handled rather than deadly, for if this process
-    died before the pipe closes, those that it has started would live on.
+    Only the parent holds the other end of the pipe. Linux signals the whole process group when it
+    closes, even while an environment never returns to the interpreter. In case an environment
+    closes foreign descriptors, the death of the parent is signalled as well. That signal is handled
+    instead of deadly, because children would survive if this process died before the pipe closes.
 
     Args:
-        lifeline: Our end of the pipe.
-        parent: Number of the parent, or 0 if the thread that started this
-            process, whose end would be taken for the parent's, may end early.
+        lifeline: This end of the pipe.
+        parent: Process ID of the parent; 0 if the thread that started this process may end before
+            the parent does.
     """
     if parent and hasattr(signal, 'SIGRTMAX'):
         signal.signal(signal.SIGRTMAX, lambda *_: _kill_group())

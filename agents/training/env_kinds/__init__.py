@@ -1,12 +1,12 @@
 """Kinds of environments, and which of them a configuration asks for.
 
-A kind is a class that derives from `kind.EnvKind`. For a new one, write a file
-beside `single.py` and add the class to KINDS.
+A kind is a class that derives from `kind.EnvKind`. For a new one, write a file beside `single.py`
+and add the class to KINDS.
 
-kind    what is asked of each
+kind    interface of a kind
 native  environments written in TensorFlow
-vector  environments that come as a batch, those of EnvPool among them
-single  environments of Gymnasium, in worker processes or in this one
+vector  vector environments, including EnvPool
+single  environments of Gymnasium, in worker processes or in this process
 """
 
 from agents.tools.attr_dict import AttrDict

@@ -43,13 +43,11 @@ class EnvKind(abc.ABC):
     """Kind of environments: makes them for training and for other uses.
 
     Attributes:
-        in_graph: Whether steps are operations of TensorFlow, so that a program
-            can comprise several updates.
-        may_have_images: Whether settings may have to be chosen for images.
-        most_agents: Number of episodes that are played at the same time, at
-            most.
-        inspected_agents: Number of agents whose steps a check measures
-            together, or None if it measures those of one.
+        in_graph: Whether steps are operations of TensorFlow, so that a program can comprise several
+            updates.
+        may_have_images: Whether the settings may have to be chosen for images.
+        most_agents: Maximum number of episodes that are played at the same time.
+        inspected_agents: Number of agents whose steps a check measures together, or None for one.
     """
 
     in_graph = False
@@ -63,7 +61,7 @@ class EnvKind(abc.ABC):
 
     @abc.abstractmethod
     def require(self, config: AttrDict) -> None:
-        """Refuse settings that cannot work; makes no environment."""
+        """Refuse invalid settings; makes no environment."""
 
     @abc.abstractmethod
     def start_training(self, request: Request) -> 'list[GraphEnv]':
@@ -77,24 +75,23 @@ class EnvKind(abc.ABC):
         env_processes: bool | None = None,
         render_mode: str | None = None,
     ) -> Any:
-        """Start environments that are stepped from Python, as a `BatchEnv`.
+        """Start environments that are stepped from Python, with the interface of `BatchEnv`.
 
         Args:
             config: Settings.
             num_agents: Number of environments.
-            env_processes: Whether to use worker processes, None for whichever
-                is quicker.
-            render_mode: How environments render, if they are to be seen.
+            env_processes: Use worker processes, None for whichever is faster.
+            render_mode: Render mode, or None.
         """
 
     @abc.abstractmethod
     def observation_space(self, config: AttrDict, env_processes: bool) -> gym.Space:
-        """Make an environment to look at its observations."""
+        """Return the observation space, of an environment made for this."""
 
     def inspection(self, config: AttrDict) -> tuple[Callable[..., Report], Callable[[], Any]]:
-        """Return what inspects an environment, and what makes it."""
+        """Return the function that inspects an environment, and one that makes it."""
         raise NotImplementedError
 
     def video_obstacle(self, config: AttrDict, render_modes: Sequence[str]) -> str | None:
-        """Return why there can be no video, if that can be told."""
+        """Return why there can be no video, or None."""
         return None

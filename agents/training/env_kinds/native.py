@@ -1,4 +1,4 @@
-"""Environments written in TensorFlow, which step as a part of the graph."""
+"""Native environments, which step as a part of the graph."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # It imports TensorFlow.
 
 
 class Native(EnvKind):
-    """Environments of `agents.environments`, and those that a user writes so."""
+    """Environments of `agents.environments`, and native ones of a user."""
 
     in_graph = True
     may_have_images = False
@@ -74,7 +74,7 @@ class Native(EnvKind):
 
 
 def constructor(config: AttrDict, render_mode: str | None = None) -> Callable[[], gym.Env]:
-    """Return a function that makes a native environment as one of Gymnasium."""
+    """Return a function that makes a native environment with the Gymnasium API."""
     if render_mode and not env_setup.native(config).can_render:
         raise errors.ConfigError(
             f'{env_names.name_of(config.env)} must have a method render to be filmed. '
@@ -93,7 +93,7 @@ def _as_gym(config: AttrDict) -> gym.Env:
 
 
 def _inspect(**arguments: Any) -> Report:
-    """Inspect a native environment, where TensorFlow may be imported."""
+    """Inspect a native environment, in a process that may import TensorFlow."""
     from agents.environments import native_inspection
 
     return native_inspection.inspect(**arguments)

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium, in worker processes or in this process."""
+"""Single environments of Gymnasium, in worker processes or in this process."""
 
 import contextlib
 import functools
@@ -119,12 +119,12 @@ class Single(EnvKind):
 
 
 def is_quicker_here(count: int, workers: int, seconds: float) -> bool:
-    """Return whether environments should step in this process, one by one.
+    """Return whether environments step faster in this process, one by one.
 
     Args:
         count: Number of environments.
         workers: Number of processes that would step them.
-        seconds: Time that a step of one environment takes.
+        seconds: Duration of a step of one environment.
     """
     seconds += RECORDING_SECONDS
     there = -(-count // workers) * seconds + ROUND_TRIP_SECONDS
@@ -132,7 +132,7 @@ def is_quicker_here(count: int, workers: int, seconds: float) -> bool:
 
 
 def _leave_if_quicker_here(workers: Sequence[Any], count: int) -> list[Any] | None:
-    """Return workers that step quicker than this process would; closes others."""
+    """Return workers that are faster than this process; else close them."""
     with contextlib.ExitStack() as stack:
         for each in workers:
             stack.callback(each.close)
@@ -144,7 +144,7 @@ def _leave_if_quicker_here(workers: Sequence[Any], count: int) -> list[Any] | No
 
 
 def _may_leave_workers(config: AttrDict) -> bool:
-    """Return whether nothing was asked for that needs processes."""
+    """Return whether no setting requires worker processes."""
     return config.num_workers is None and not config.worker_restarts
 
 
@@ -171,7 +171,7 @@ def _start_members(request: Request, env_processes: bool) -> list[Any]:
 
 
 def _count_up(members: list[Any]) -> str:
-    """Return how many workers are there."""
+    """Format the number of workers that are up."""
     found = [member for member in itertools.chain(*members) if isinstance(member, ExternalProcess)]
     up = sum(member.is_up for member in found)
     return f'workers {up} of {len(found)}' if found else ''

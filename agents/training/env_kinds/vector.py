@@ -1,4 +1,4 @@
-"""Environments that come as a batch, and step in this process."""
+"""Vector environments, which step in this process."""
 
 import contextlib
 from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # It imports TensorFlow.
 
 
 class Vector(EnvKind):
-    """Vectors of Gymnasium, of EnvPool and of a user, see `vectors`."""
+    """Vector environments of Gymnasium, EnvPool or a user, see `vectors`."""
 
     def matches(self, config: AttrDict) -> bool:
         return vectors.is_vector(config)

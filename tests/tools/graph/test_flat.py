@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.parts import flat
-from agents.tools.graph import vectors
+from agents.tools.graph import flat
 from agents.tools.graph.backend import keras, tf
 
 TENSORS = [
@@ -15,11 +14,11 @@ TENSORS = [
 
 
 def test_concat_lays_tensors_behind_each_other():
-    np.testing.assert_array_equal(vectors.concat(TENSORS), range(1, 10))
+    np.testing.assert_array_equal(flat.concat(TENSORS), range(1, 10))
 
 
 def test_split_undoes_concat():
-    parts = vectors.split(vectors.concat(TENSORS), TENSORS)
+    parts = flat.split(flat.concat(TENSORS), TENSORS)
     for part, tensor in zip(parts, TENSORS, strict=True):
         assert part.shape == tensor.shape
         np.testing.assert_array_equal(part, tensor)
@@ -27,7 +26,7 @@ def test_split_undoes_concat():
 
 def test_vector_of_another_size_is_refused():
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
-        vectors.split(tf.zeros(8), TENSORS)
+        flat.split(tf.zeros(8), TENSORS)
 
 
 def define():

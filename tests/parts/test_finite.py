@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.parts import soundness
+from agents.parts.record import first_nonfinite, is_finite
 from agents.tools.graph.backend import compiled, tf
 
 BAD = [np.nan, -np.nan, np.inf, -np.inf, 1e20, -1e20]
@@ -19,26 +19,26 @@ def in_the_middle(value):
 @pytest.mark.parametrize('value', BAD)
 def test_bad_numbers_are_found(value):
     numbers = in_the_middle(value)
-    for is_finite in (soundness.is_finite, compiled(soundness.is_finite)):
-        assert not is_finite([tf.constant(numbers)])
-        assert not is_finite([tf.ones((2, 2)), tf.constant(numbers)])
-    assert soundness.first_nonfinite([numbers]) == (2, 0, 1)
+    for function in (is_finite, compiled(is_finite)):
+        assert not function([tf.constant(numbers)])
+        assert not function([tf.ones((2, 2)), tf.constant(numbers)])
+    assert first_nonfinite([numbers]) == (2, 0, 1)
 
 
 @pytest.mark.parametrize('value', GOOD)
 def test_good_numbers_are_sound(value):
     numbers = tf.constant(in_the_middle(value))
-    for is_finite in (soundness.is_finite, compiled(soundness.is_finite)):
-        assert is_finite([numbers])
+    for function in (is_finite, compiled(is_finite)):
+        assert function([numbers])
 
 
 def test_whole_numbers_are_sound():
-    assert soundness.is_finite([tf.constant([2**31 - 1, -(2**31)])])
+    assert is_finite([tf.constant([2**31 - 1, -(2**31)])])
 
 
 def test_first_is_by_time_and_then_by_order():
     good, late, early = np.ones((4, 3)), np.ones((4, 3)), np.ones((4, 3))
     late[3, 0] = early[1, 2] = np.nan
-    assert soundness.first_nonfinite([good, late, early]) == (1, 2, 2)
+    assert first_nonfinite([good, late, early]) == (1, 2, 2)
     late[1, 1] = np.inf
-    assert soundness.first_nonfinite([good, late, early]) == (1, 1, 1)
+    assert first_nonfinite([good, late, early]) == (1, 1, 1)
