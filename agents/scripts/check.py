@@ -1,12 +1,11 @@
-"""Checks an environment before anything is trained in it.
+"""Checks an environment before training.
 
 agents check --env CartPole-v1
 agents check --env my_maze.py:make_maze
 
-Steps it with random actions, in a process of its own, and tells what it
-observes, how fast it is, which scores it gives, whether it keeps to its
-contract and repeats itself, and what a policy will make of it. Exits with 0
-if nothing is wrong, with 1 if something is, and with 2 if there is nothing to
+Steps it with random actions, in a process of its own, and prints its observations, speed and
+scores, violations of the API of Gymnasium, whether a seed repeats it, and the networks of a policy
+for it. Exits with 0 if nothing is wrong, with 1 if something is, and with 2 if there is nothing to
 check.
 """
 
@@ -77,9 +76,8 @@ def _find(given: argparse.Namespace) -> tuple[Experiment, list[str]]:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents check',
-        description='Check an environment before anything is trained in it: '
-        'what it returns, how fast it is, whether it keeps to its contract and '
-        'repeats itself.',
+        description='Check an environment before training: ranges of its numbers, speed, '
+        'violations of the API of Gymnasium, and whether a seed repeats it.',
         examples=[
             'agents check --env=CartPole-v1',
             'agents check --env=my_maze.py:make_maze --steps=10_000',
@@ -88,14 +86,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_experiment(algorithm=False)
     parser.add_argument(
-        '--steps', type=int, default=2000, metavar='N', help='how many steps (2000)'
+        '--steps', type=int, default=2000, metavar='N', help='number of steps (2000)'
     )
     parser.add_argument(
         '--seconds',
         type=float,
         default=SECONDS,
         metavar='S',
-        help=f'how long it may take ({SECONDS:g})',
+        help=f'time limit ({SECONDS:g})',
     )
     parser.add_set()
     parser.add_seed()

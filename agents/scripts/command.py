@@ -1,4 +1,4 @@
-"""The command `agents`: what there is to do before, during and after training.
+"""Command `agents`, which runs all others.
 
 agents train --config=pendulum
 agents --help
@@ -14,30 +14,29 @@ from agents import systems
 from agents.scripts import options
 from agents.tools import errors
 
-# Commands by what people do, each with the module whose `main` it is and what
-# it does. A module is imported when its command is asked for.
+# Commands by stage of the work, each with the module of its `main` and its help.
 COMMANDS = {
     'before training': {
-        'configs': ('config_list', 'list the configs that there are, or the settings of one'),
-        'check': ('check', 'look an environment over: contract, speed, scores'),
+        'configs': ('config_list', 'list the configs, or the settings of one'),
+        'check': ('check', 'check an environment: API, speed, scores'),
     },
     'training': {
-        'train': ('train', 'train a policy, or go on with a run'),
-        'sweep': ('sweep', 'train several: seeds, settings, or a search'),
+        'train': ('train', 'train a policy, or resume a run'),
+        'sweep': ('sweep', 'train several times: seeds, a grid, or a search'),
     },
     'after training': {
-        'evaluate': ('evaluate', 'play episodes and tell their scores'),
-        'plot': ('plot', 'draw how one or several runs have learnt'),
+        'evaluate': ('evaluate', 'play episodes and print their scores'),
+        'plot': ('plot', 'plot learning curves'),
         'visualize': ('visualize', 'make videos of a policy'),
-        'record': ('record', 'record episodes for others to learn from'),
-        'export': ('export', 'write a policy that needs no agents to run'),
+        'record': ('record', 'record episodes as demonstrations'),
+        'export': ('export', 'export a policy for use without this package'),
     },
 }
 
 EXIT_CODES = {
-    '0': 'it is done',
-    '1': 'a mistake, which one line tells; of check, something is wrong',
-    '2': 'options that there are not; of check, nothing to check',
+    '0': 'success',
+    '1': 'user error, printed in one line; for check, problems found',
+    '2': 'invalid options; for check, nothing to check',
     '128+N': 'ended by signal N; 130 is Ctrl-C',
 }
 
@@ -81,7 +80,7 @@ def _list_commands() -> str:
         parts.append(f'{title}:')
         parts += [f'  {name:<11}{text}' for name, (_, text) in group.items()]
         parts.append('')
-    parts.append('`agents COMMAND --help` tells its options, with examples.')
+    parts.append('`agents COMMAND --help` lists its options, with examples.')
     parts += ['', 'exit codes:']
     parts += [f'  {code:<11}{text}' for code, text in EXIT_CODES.items()]
     return '\n'.join(parts)

@@ -1,4 +1,4 @@
-"""Lists the configs that there are, or all settings of one.
+"""Lists the configs, or all settings of one.
 
 agents configs
 agents configs pendulum
@@ -95,8 +95,7 @@ def _find(given: argparse.Namespace) -> AttrDict:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents configs',
-        description='List the configs that there are by their environments, or '
-        'all settings of one with their meanings.',
+        description='List the configs by environment, or all settings of one with their meanings.',
         examples=[
             'agents configs',
             'agents configs cheetah',
@@ -107,7 +106,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         'config',
         nargs='?',
         metavar='NAME',
-        help='a config whose settings are printed, or file.py:function',
+        help='config whose settings are printed, or file.py:function',
     )
     parser.add_set()
     parser.add_quiet('print names only')

@@ -1,4 +1,4 @@
-"""Plays many episodes of a trained policy and tells how good it is.
+"""Evaluates a trained policy.
 
 agents evaluate --logdir logdir/ant --num_episodes 100
 """
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents evaluate',
-        description='Play many episodes of a trained policy and tell how good it is.',
+        description='Play episodes with a trained policy and print the scores.',
         examples=[
             'agents evaluate --logdir logdir/ant',
             'agents evaluate --logdir RUN --num_episodes 1000 --sample',
@@ -58,12 +58,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_run()
     parser.add_argument(
-        '--num_episodes', type=int, default=100, metavar='N', help='how many episodes (100)'
+        '--num_episodes', type=int, default=100, metavar='N', help='number of episodes (100)'
     )
     parser.add_argument(
         '--json',
         metavar='FILE',
-        help='write scores and lengths there as well; - prints them instead of the table',
+        help='file to write scores and lengths to; - prints them instead of the table',
     )
     parser.add_sample()
     parser.add_functions()

@@ -1,10 +1,10 @@
-"""Writes the policy of a run to files that are used without this package.
+"""Exports the policy of a run to files that are used without this package.
 
 agents export --logdir logdir/ant --outfile policy.npz
 
-What was written maps what the environment observes to what it is stepped with:
-the normalizer, the memory, masks and bounds of actions are part of it, see
-`agents.exporting`. It is compared with `agents.load` before it gets its name.
+The exported policy maps observations of the environment to its actions: the normalizer, the
+recurrent state, action masks and bounds are part of it, see `agents.exporting`. It is compared with
+`agents.load` before the file gets its name.
 """
 
 import argparse
@@ -73,9 +73,9 @@ def _describe(entry: dict[str, Any]) -> str:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents export',
-        description='Write the policy of a run to a file that is used without '
-        'agents: what the environment observes goes in, the most probable '
-        'action comes out.',
+        description='Export the policy of a run to a file that is used without this '
+        'package. It maps observations of the environment to the most probable '
+        'action.',
         examples=[
             'agents export --logdir logdir/ant --outfile policy.npz',
             'agents export --logdir logdir/ant --outfile policy_dir',
@@ -87,17 +87,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--outfile',
         required=True,
         metavar='FILE',
-        help='what to write: .npz for NumPy alone, .tflite, .onnx, or a directory, a SavedModel',
+        help='file to write: .npz for NumPy, .tflite or .onnx, or a directory for a SavedModel',
     )
     parser.add_argument(
         '--format',
         choices=SUFFIXES,
         metavar='NAME',
-        help='npz, saved_model, litert or onnx, if its name does not tell',
+        help='npz, saved_model, litert or onnx (by the extension)',
     )
-    parser.add_argument(
-        '--nocheck', action='store_true', help='do not compare it with agents.load before'
-    )
+    parser.add_argument('--nocheck', action='store_true', help='do not compare it with agents.load')
     parser.add_functions()
     parser.add_set()
     parser.add_quiet()

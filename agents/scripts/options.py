@@ -88,17 +88,17 @@ class Parser(argparse.ArgumentParser):
             algorithm: Whether to add the option for the algorithm.
         """
         self.add_argument(
-            '--config', metavar='NAME', help='a config of `agents configs`, or file.py:function'
+            '--config', metavar='NAME', help='config of `agents configs`, or file.py:function'
         )
         self.add_argument(
             '--env',
             metavar='ENV',
-            help='an environment instead of that of the config, or without '
-            'one: an Id, module:Id, or file.py:function, which makes it',
+            help='environment instead of that of the config, or without a config: '
+            'an Id, module:Id, or file.py:function, which makes it',
         )
         if algorithm:
             self.add_argument(
-                '--algorithm', metavar='NAME', help='what learns where there is no config (ppo)'
+                '--algorithm', metavar='NAME', help='algorithm if there is no config (ppo)'
             )
 
     def add_sample(self) -> None:
@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             '--config',
             metavar='NAME',
-            help='config with the functions of the run, where they cannot be found again',
+            help='config with the functions of the run, if they cannot be found again',
         )
         self.add_argument(
             '--env', metavar='ENV', help='environment to play in, instead of that of the run'
@@ -129,8 +129,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             '--trust',
             action='store_true',
-            help='run the code that the files of a run or sweep name, though '
-            'you have not signed them on this machine',
+            help='run code that a run or sweep names though you have not signed it on this machine',
         )
 
     def add_set(self) -> None:
@@ -155,9 +154,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_seed(self) -> None:
-        self.add_argument(
-            '--seed', type=int, metavar='N', help='seed of everything random (that of the config)'
-        )
+        self.add_argument('--seed', type=int, metavar='N', help='random seed (that of the config)')
 
     def add_quiet(self, text: str = 'print errors only') -> None:
         """Add the option that silences progress.
@@ -180,7 +177,7 @@ class Parser(argparse.ArgumentParser):
             '--noenv_processes',
             action='store_false',
             dest='env_processes',
-            help='step them in this process',
+            help='step environments in this process',
         )
 
     def add_ranks(self) -> None:
@@ -189,8 +186,8 @@ class Parser(argparse.ArgumentParser):
             '--nprocs',
             type=int,
             metavar='N',
-            help='learn with N processes together, as the setting distribute '
-            'says; the same as mpiexec -n N before the command',
+            help='train on N ranks, see the setting distribute; the same as '
+            'mpiexec -n N before the command',
         )
 
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Plots how runs have learnt: one, several, or groups of seeds.
+"""Plots learning curves: of one run, several, or groups of seeds.
 
 agents plot logdir/ant --outfile curves.png
 agents plot logdir --by learning_rate
@@ -54,9 +54,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents plot',
         description='Plot learning curves, with a panel for each '
-        'environment. Several seeds of the same '
-        'settings become one line, with an interval of 95% by a bootstrap '
-        'over the seeds; one run has the standard deviation over its episodes.',
+        'environment. Runs with the same settings but the seed are one line, '
+        'with a 95% bootstrap interval over the seeds; a single run has the '
+        'standard deviation over its episodes.',
         examples=[
             'agents plot logdir/20261119T120000-pendulum',
             'agents plot logdir --outfile curves.svg --theme dark',
@@ -65,7 +65,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         ],
     )
     parser.add_argument(
-        'runs', nargs='+', metavar='RUN', help='directory of a run, or one that holds several'
+        'runs', nargs='+', metavar='RUN', help='directory of a run, or one that contains runs'
     )
     parser.add_argument(
         '--outfile',
@@ -78,13 +78,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=AXES,
         default='steps',
         metavar='AXIS',
-        help='what is below, steps or seconds (steps)',
+        help='horizontal axis, steps or seconds (steps)',
     )
     parser.add_argument(
         '--phase',
         choices=[*PHASES, BOTH],
         metavar='PHASE',
-        help='whose values, eval, train or both (eval, or train for a column '
+        help='phase of the values, eval, train or both (eval, or train for a column '
         'that evaluations do not have)',
     )
     parser.add_argument(
@@ -104,8 +104,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--by',
         default='config',
         metavar='WHAT',
-        help='how runs are put together: by config, which is all settings but '
-        'the seed, by run, by seed, or by a setting (config)',
+        help='grouping of runs: config, which is all settings but the seed, '
+        'run, seed, or a setting (config)',
     )
     parser.add_argument(
         '--theme',
@@ -114,17 +114,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar='THEME',
         help='colors, light or dark (light)',
     )
-    parser.add_argument('--title', metavar='TEXT', help='what is written above')
+    parser.add_argument('--title', metavar='TEXT', help='title')
     parser.add_argument(
-        '--smooth', type=int, default=1, metavar='N', help='draw moving means over N reports (1)'
+        '--smooth', type=int, default=1, metavar='N', help='moving average over N reports (1)'
     )
     parser.add_argument(
         '--statistic',
         choices=list(STATISTICS),
         default='mean',
         metavar='NAME',
-        help='what is drawn of several runs, their mean, median or iqm, the '
-        'interquartile mean (mean)',
+        help='statistic of several runs: mean, median or iqm, the interquartile mean (mean)',
     )
     parser.add_quiet()
     return parser.parse(arguments)

@@ -1,8 +1,8 @@
-"""Records episodes of a trained policy, for others to learn from.
+"""Records episodes of a trained policy as demonstrations.
 
 agents record --logdir logdir/ant --outfile demos.npz --num_episodes 4
 
-See `agents.tools.runs.demonstrations` for what the file holds.
+See `agents.tools.runs.demonstrations` for the format of the file.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def _tell(outfile: str, played: Demonstrations, terminal: console.Console) -> No
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents record',
-        description='Record episodes of a trained policy, for others to learn from.',
+        description='Record episodes of a trained policy as demonstrations.',
         examples=[
             'agents record --logdir logdir/ant --outfile demos.npz',
             'agents train --config=ant_trpo --set rewards=airl --set demonstrations=demos.npz',
@@ -68,7 +68,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_run()
     parser.add_argument('--outfile', required=True, metavar='FILE', help='file to write (.npz)')
     parser.add_argument(
-        '--num_episodes', type=int, default=4, metavar='N', help='how many episodes (4)'
+        '--num_episodes', type=int, default=4, metavar='N', help='number of episodes (4)'
     )
     parser.add_sample()
     parser.add_functions()

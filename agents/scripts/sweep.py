@@ -1,4 +1,4 @@
-"""Trains several times: seeds, lists of settings, or a search for good ones.
+"""Trains several times: with several seeds, a grid of settings, or a search.
 
 agents sweep --config=cartpole_native --seeds=0..7
 agents sweep --config=pendulum --grid learning_rate=1e-3,3e-4 --seeds=0..4
@@ -55,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents sweep',
-        description='Train several times, in processes side by side: with '
-        'several seeds, with lists of settings, or in search of good ones. '
-        'Run it again, and it goes on where it was interrupted.',
+        description='Train several times, in parallel processes: with several seeds, '
+        'a grid of settings, or a search for good ones. Run it again to resume '
+        'it after an interruption.',
         examples=[
             'agents sweep --config=cartpole_native --seeds=0..7',
             'agents sweep --config=pendulum --seeds=0..4 --grid '
@@ -79,30 +79,30 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         action='extend',
         default=[],
         metavar='KEY=A,B',
-        help='values of settings, all combinations of which are tried',
+        help='values of settings; all combinations are tried',
     )
     parser.add_argument(
         '--search',
         nargs='+',
         metavar='KEY=LOW..HIGH',
-        help='settings to search good ones of, also as log:LOW..HIGH or A,B,C, '
-        'or a YAML file of such; needs Optuna, agents[sweep]',
+        help='ranges of settings to search, also as log:LOW..HIGH or A,B,C, or a '
+        'YAML file of ranges; needs Optuna, agents[sweep]',
     )
     parser.add_argument(
         '--trials',
         type=int,
         default=sweep_plan.POINTS,
         metavar='N',
-        help=f'how many settings a search tries ({sweep_plan.POINTS})',
+        help=f'number of settings that a search tries ({sweep_plan.POINTS})',
     )
     parser.add_argument(
-        '--jobs', type=int, metavar='N', help='how many are trained side by side (one per core)'
+        '--jobs', type=int, metavar='N', help='number of parallel processes (one per core)'
     )
     parser.add_argument(
         '--logdir',
         default='./logdir',
         metavar='DIRECTORY',
-        help='directory of all runs (./logdir), or alone that of a sweep to go on with',
+        help='directory of all runs (./logdir), or alone that of a sweep to resume',
     )
     parser.add_argument(
         '--name',

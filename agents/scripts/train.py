@@ -122,7 +122,7 @@ def _end(
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents train',
-        description='Train a policy, in a new run or by going on with one.',
+        description='Train a policy, in a new run or an existing one, which is resumed.',
         examples=[
             'agents train --config=pendulum',
             'agents train --config=cheetah --seed=1 --set learning_rate=1e-4',
@@ -150,11 +150,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         '--from',
         metavar='RUN',
         dest='begin_from',
-        help='directory of a run whose weights and statistics a new one begins '
-        'with, its last checkpoint or RUN@STEP or RUN@best',
+        help='run whose weights and statistics initialize a new one: its last '
+        'checkpoint, or RUN@STEP or RUN@best',
     )
     parser.add_argument(
-        '--settings', action='store_true', help='print all settings with their meanings, and end'
+        '--settings', action='store_true', help='print all settings with their meanings, and exit'
     )
     parser.add_trust()
     parser.add_set()

@@ -1,4 +1,4 @@
-"""Makes videos of a trained policy, and a plot of how it learnt.
+"""Makes videos of a trained policy, and a plot of its learning curve.
 
 agents visualize --logdir logdir/ant
 """
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = options.Parser(
         prog='agents visualize',
-        description='Make videos of a trained policy and plot how it learnt.',
+        description='Make videos of a trained policy and plot its learning curve.',
         examples=[
             'agents visualize --logdir logdir/ant',
             'agents visualize --logdir logdir/ant --checkpoint=best '
@@ -62,9 +62,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         '--outdir', metavar='DIRECTORY', help='directory for the files (the logdir)'
     )
-    parser.add_argument('--num_agents', type=int, default=1, metavar='N', help='environments (1)')
     parser.add_argument(
-        '--num_episodes', type=int, default=1, metavar='N', help='episodes of each (1)'
+        '--num_agents', type=int, default=1, metavar='N', help='number of environments (1)'
+    )
+    parser.add_argument(
+        '--num_episodes', type=int, default=1, metavar='N', help='number of episodes of each (1)'
     )
     parser.add_functions()
     parser.add_set()
