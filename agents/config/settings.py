@@ -127,39 +127,38 @@ ENVIRONMENTS = Group(
         'observ_bounds': Setting(
             'ignore',
             kinds.one_of('ignore', *OBSERV_BOUNDS),
-            'What to do with observations beyond the bounds of their space',
+            'Treatment of observations beyond the bounds of their space',
         ),
         'action_masks': Setting(
             True,
             kinds.FLAG,
-            "Whether masks by info['action_mask'] or action_masks() become "
-            'part of observations, so that they are applied',
+            "Apply action masks of info['action_mask'] or action_masks()",
         ),
         'log_info': Setting(
             [],
             kinds.COLUMNS,
-            'Numbers of info whose means over steps are reported, by name; a/b is b within a',
+            'Names of numbers in info whose means over steps are reported; a/b is b within a',
         ),
         'num_agents': Setting(
-            8, kinds.ENVIRONMENTS, 'Size of the batch that is stepped together', 'environments'
+            8, kinds.ENVIRONMENTS, 'Number of environments that step in parallel', 'environments'
         ),
         'num_workers': Setting(
             None,
             kinds.PROCESSES_OR_NONE,
-            'How many workers host the environments of a rank; None is one per core',
+            'Number of worker processes of a rank; None is one per core',
             'processes',
         ),
         'worker_timeout': Setting(
             60.0,
             kinds.POSITIVE,
-            'Time after which a worker that does not answer is given up',
+            'Timeout of a request to a worker',
             'seconds',
         ),
         'worker_restarts': Setting(
             0,
             kinds.COUNT_OR_ZERO,
-            'How often in all failed workers of a rank are started anew, '
-            'their episodes truncated; the next failure ends the run',
+            'Number of restarts of failed workers per rank, whose episodes are '
+            'truncated; the next failure ends the run',
             'times',
         ),
     },
@@ -168,57 +167,54 @@ ENVIRONMENTS = Group(
 SCHEDULE = Group(
     'Training',
     {
-        'seed': Setting(0, kinds.SEED, 'Seed of everything random'),
+        'seed': Setting(0, kinds.SEED, 'Random seed'),
         'steps': Setting(
             1_000_000,
             kinds.COUNT,
-            'Length of the training, without evaluation; rounded up to whole rollouts',
+            'Training steps in total, rounded up to whole rollouts',
             ALL_STEPS,
         ),
         'begin_from': Setting(
             None,
             kinds.RUN_OR_NONE,
-            'Directory of a run whose weights and statistics a new one begins '
-            'with; maybe @step or @best',
+            'Directory of a run whose weights and statistics initialize a new one; '
+            'may end with @step or @best',
         ),
-        'update_every': Setting(
-            256, kinds.ROWS, 'Length of a rollout, which ends with an update', AGENT_STEPS
-        ),
+        'update_every': Setting(256, kinds.ROWS, 'Rollout length between two updates', AGENT_STEPS),
         'eval_every': Setting(
             50_000,
             kinds.COUNT,
-            'Length of the training between two evaluations; the last is at its end',
+            'Training steps between two evaluations; the last is at the end',
             ALL_STEPS,
         ),
         'eval_episodes': Setting(
             10,
             kinds.ENVIRONMENTS,
-            'Size of an evaluation; each has an environment of its own',
+            'Episodes of an evaluation, each in an environment of its own',
             'episodes',
         ),
         'log_every': Setting(
             None,
             kinds.COUNT_OR_NONE,
-            'Length of the training between two rows of progress.csv; None is a hundredth of all',
+            'Training steps between two rows of progress.csv; None is a hundredth of all',
             ALL_STEPS,
         ),
         'checkpoint_every': Setting(
             1,
             kinds.COUNT,
-            'Least distance from one checkpoint to the next, but for the best',
+            'Evaluations between two checkpoints, except for a new best one',
             'evaluations',
         ),
         'callbacks': Setting(
             [],
             kinds.CALLBACKS,
-            'Functions, also as file.py:function, that are called with every report',
+            'Functions that are called with every report, also as file.py:function',
             safe_texts='',
         ),
         'keep_checkpoints': Setting(
             5,
             kinds.CHECKPOINTS,
-            'How many of the last are kept, beside the best; the one before '
-            'is for the case that the last is damaged',
+            'Number of last checkpoints to keep beside the best, in case that the last is damaged',
             'checkpoints',
         ),
     },
@@ -230,37 +226,34 @@ NETWORK = Group(
         'network': Setting(
             'feed_forward',
             kinds.one_of(*NETWORKS, or_function=True),
-            'Name in networks.py or a function; the spaces decide the rest',
+            'Name of a network in networks.py, or a function',
         ),
-        'policy_layers': Setting(
-            [64, 64], kinds.LAYERS, 'Sizes of the dense layers of the policy', 'units'
-        ),
+        'policy_layers': Setting([64, 64], kinds.LAYERS, 'Hidden layers of the policy', 'units'),
         'value_layers': Setting(
-            [64, 64], kinds.LAYERS, 'Sizes of the dense layers of the value', 'units'
+            [64, 64], kinds.LAYERS, 'Hidden layers of the value network', 'units'
         ),
-        'recurrent_units': Setting(
-            64, kinds.UNITS, 'Size of the layer of a recurrent network', 'units'
-        ),
+        'recurrent_units': Setting(64, kinds.UNITS, 'Size of the recurrent cell (GRU)', 'units'),
         'convolutions': Setting(
             None,
             kinds.CONVOLUTIONS,
-            'Convolutions for images; None chooses by their size: atari from '
-            '36 pixels on, else small with strides',
+            'Convolutions for images; None is atari for 36 pixels or more, else small',
         ),
         'image_units': Setting(
             None,
             kinds.UNITS_OR_NONE,
-            'Size of the dense layer behind convolutions; None is 512 for atari, else no layer',
+            'Size of the dense layer after convolutions; None is 512 for atari, else no layer',
             'units',
         ),
         'activation': Setting(
-            'tanh', kinds.one_of(*ACTIVATIONS, or_function=True), 'Activation of the hidden layers'
+            'tanh',
+            kinds.one_of(*ACTIVATIONS, or_function=True),
+            'Activation function of the hidden layers',
         ),
         'init_output_factor': Setting(
-            0.01, kinds.WEIGHT, 'Scale of the weights before the actions, at the beginning'
+            0.01, kinds.WEIGHT, 'Gain of the initial weights of the action head'
         ),
         'init_std': Setting(
-            1.0, kinds.POSITIVE, 'Standard deviation of continuous actions, at the beginning'
+            1.0, kinds.POSITIVE, 'Initial standard deviation of continuous actions'
         ),
     },
 )
@@ -271,30 +264,29 @@ LEARNING = Group(
         'learning_rate': Setting(
             3e-4,
             kinds.POSITIVE,
-            'Learning rate of Adam; with trpo of the value only, with acktr '
-            'the learning rate of K-FAC',
+            'Learning rate α of Adam; of the value only with trpo, of K-FAC with acktr',
         ),
         'value_learning_rate': Setting(
-            None, kinds.POSITIVE_OR_NONE, 'Step size for the value; None is learning_rate'
+            None,
+            kinds.POSITIVE_OR_NONE,
+            'Learning rate of the value network; None is learning_rate',
         ),
         'learning_rate_schedule': Setting(
             'constant',
             kinds.one_of('constant', 'linear'),
-            'How step sizes change; linear falls to zero',
+            'Schedule of learning rates; linear decays to zero',
         ),
         'gradient_clip': Setting(
-            0.5, kinds.POSITIVE_OR_NONE, 'Largest norm of a gradient; None is no limit'
+            0.5, kinds.POSITIVE_OR_NONE, 'Norm at which gradients are clipped; None is no limit'
         ),
-        'adam_epsilon': Setting(
-            1e-5, kinds.POSITIVE, 'What Adam adds to the divisor of a gradient'
-        ),
-        'discount': Setting(0.99, kinds.FRACTION, 'Discount factor gamma'),
-        'gae_lambda': Setting(0.95, kinds.FRACTION, 'Lambda of generalized advantage estimation'),
+        'adam_epsilon': Setting(1e-5, kinds.POSITIVE, 'Epsilon ε of Adam'),
+        'discount': Setting(0.99, kinds.FRACTION, 'Discount factor γ'),
+        'gae_lambda': Setting(0.95, kinds.FRACTION, 'λ of generalized advantage estimation'),
         'normalize_advantage': Setting(
-            True, kinds.FLAG, 'Whether to normalize the advantages of each rollout'
+            True, kinds.FLAG, 'Normalize the advantages of each rollout'
         ),
         'value_clip': Setting(
-            None, kinds.POSITIVE_OR_NONE, 'How far an update may move a value; None is no limit'
+            None, kinds.POSITIVE_OR_NONE, 'Clip range of value updates; None is no limit'
         ),
     },
 )
@@ -302,21 +294,26 @@ LEARNING = Group(
 NORMALIZATION = Group(
     'Normalization by running statistics',
     {
-        'normalize_observ': Setting(True, kinds.FLAG, 'Whether to normalize observations'),
+        'normalize_observ': Setting(True, kinds.FLAG, 'Normalize observations'),
         'observ_clip': Setting(
             10.0,
             kinds.POSITIVE_OR_NONE,
-            'Largest normalized observation; None is no limit',
+            'Limit of normalized observations; None is no limit',
             DEVIATIONS,
         ),
         'reward_limit': Setting(
             None,
             kinds.POSITIVE_OR_NONE,
-            'Largest reward that is learnt from, before it is normalized; scores are of whole ones',
+            'Limit of rewards before normalization; scores use unlimited rewards',
         ),
-        'normalize_reward': Setting(True, kinds.FLAG, 'Whether to normalize rewards'),
+        'normalize_reward': Setting(
+            True, kinds.FLAG, 'Scale rewards by the deviation of discounted returns'
+        ),
         'reward_clip': Setting(
-            10.0, kinds.POSITIVE_OR_NONE, 'Largest normalized reward; None is no limit', DEVIATIONS
+            10.0,
+            kinds.POSITIVE_OR_NONE,
+            'Limit of normalized rewards; None is no limit',
+            DEVIATIONS,
         ),
     },
 )
@@ -327,42 +324,45 @@ IMITATION = Group(
         'rewards': Setting(
             'environment',
             kinds.one_of('environment', 'airl', 'gail', 'log'),
-            'Where rewards come from: the environment, or a discriminator of '
-            'demonstrations, in one of three forms',
+            'Source of rewards: the environment, or a GAIL discriminator in one of three forms',
         ),
         'demonstrations': Setting(
-            None, kinds.FILE_OR_NONE, 'File of the demonstrations, as `agents record` writes one'
+            None, kinds.FILE_OR_NONE, 'File of demonstrations, as written by `agents record`'
         ),
         'demonstration_episodes': Setting(
-            None, kinds.COUNT_OR_NONE, 'How many of the first are used; None is all', 'episodes'
+            None,
+            kinds.COUNT_OR_NONE,
+            'Number of demonstrated episodes to use; None is all',
+            'episodes',
         ),
-        'demonstration_every': Setting(
-            1, kinds.COUNT, 'Which of their steps are used: each one of so many', 'steps'
-        ),
+        'demonstration_every': Setting(1, kinds.COUNT, 'Use every n-th demonstrated step', 'steps'),
         'discriminator_layers': Setting(
-            [100, 100], kinds.LAYERS, 'Sizes of the dense layers of the discriminator', 'units'
+            [100, 100], kinds.LAYERS, 'Hidden layers of the discriminator', 'units'
         ),
-        'discriminator_rate': Setting(
-            3e-4, kinds.POSITIVE, 'Step size of Adam for the discriminator'
-        ),
+        'discriminator_rate': Setting(3e-4, kinds.POSITIVE, 'Learning rate of the discriminator'),
         'discriminator_steps': Setting(
-            10, kinds.PASSES, 'How often it learns from a rollout', 'steps'
+            10, kinds.PASSES, 'Gradient steps of the discriminator per rollout', 'steps'
         ),
         'discriminator_batch': Setting(
-            256, kinds.ROWS, 'How many steps of each it learns from at a time', 'rows'
+            256,
+            kinds.ROWS,
+            'Minibatch size of the discriminator, of policy and expert each',
+            'rows',
         ),
-        'discriminator_entropy': Setting(1e-3, kinds.WEIGHT, 'Weight of its entropy in its loss'),
+        'discriminator_entropy': Setting(
+            1e-3, kinds.WEIGHT, 'Weight of the entropy in the loss of the discriminator'
+        ),
         'gradient_penalty': Setting(
-            1.0, kinds.WEIGHT, 'Weight of how far its slope is from 1 in its loss'
+            1.0, kinds.WEIGHT, 'Weight of the gradient penalty in the loss of the discriminator'
         ),
         'clone_steps': Setting(
             0,
             kinds.PASSES_OR_ZERO,
-            'How often the policy learns to act as was shown, at first or, '
-            'with algorithm=behaviour_cloning, in each update',
+            'Gradient steps of behaviour cloning: once at first, or per update '
+            'with algorithm=behaviour_cloning',
             'steps',
         ),
-        'clone_batch_size': Setting(128, kinds.ROWS, 'Size of a minibatch for that', 'rows'),
+        'clone_batch_size': Setting(128, kinds.ROWS, 'Minibatch size of behaviour cloning', 'rows'),
     },
 )
 
@@ -372,13 +372,13 @@ RANKS = Group(
         'distribute': Setting(
             'average',
             kinds.one_of('average', 'average_epochs', 'gather'),
-            'How ranks learn together: by mean gradients, by mean weights '
-            'once an epoch, or the first by the rollouts of all',
+            'Synchronization of ranks: mean gradients, mean weights once an epoch, '
+            'or rollouts gathered by the first rank',
         ),
         'rank_timeout': Setting(
             300.0,
             kinds.POSITIVE,
-            'Time after which ranks do not wait for another any more, and all end',
+            'Timeout of messages between ranks, after which all end',
             'seconds',
         ),
     },
@@ -389,59 +389,56 @@ SHARED_GROUPS = (ENVIRONMENTS, SCHEDULE, NETWORK, LEARNING, NORMALIZATION, IMITA
 # Settings of several algorithms, but not of all.
 ENTROPY_BONUS = Setting(0.0, kinds.WEIGHT, 'Weight of the entropy in the loss')
 KL_TARGET = Setting(0.01, kinds.POSITIVE, 'Target KL divergence of an update', 'nats')
-DAMPING = Setting(0.1, kinds.POSITIVE, 'What is added to the diagonal of the Fisher matrix')
-VALUE_EPOCHS = Setting(10, kinds.PASSES, 'How often the value learns from a rollout', 'passes')
-VALUE_BATCH_SIZE = Setting(64, kinds.ROWS, 'Size of a minibatch for the value', 'rows')
+DAMPING = Setting(0.1, kinds.POSITIVE, 'Damping: number added to the diagonal of the Fisher matrix')
+VALUE_EPOCHS = Setting(10, kinds.PASSES, 'Epochs of the value network per rollout', 'epochs')
+VALUE_BATCH_SIZE = Setting(64, kinds.ROWS, 'Minibatch size of the value network', 'rows')
 
 ALGORITHM_GROUPS = {
     'ppo': Group(
         'Proximal policy optimization',
         {
-            'update_epochs': Setting(
-                10, kinds.PASSES, 'How often a rollout is learnt from', 'passes'
-            ),
-            'batch_size': Setting(64, kinds.ROWS, 'Size of a minibatch', 'rows'),
+            'update_epochs': Setting(10, kinds.PASSES, 'Epochs per rollout', 'epochs'),
+            'batch_size': Setting(64, kinds.ROWS, 'Minibatch size', 'rows'),
             'surrogate': Setting(
                 'clip',
                 kinds.one_of('clip', 'penalty'),
-                'What keeps the policy near the old one: clip limits the '
-                'ratio of their probabilities, penalty their divergence',
+                'Surrogate objective: clip limits the probability ratio, penalty the KL divergence',
             ),
             'clip_range': Setting(
-                0.2, kinds.POSITIVE, 'How far a ratio may be from 1, with surrogate=clip'
+                0.2, kinds.POSITIVE, 'Clip range ε of the probability ratio, with surrogate=clip'
             ),
             'kl_target': dataclasses.replace(
                 KL_TARGET, meaning=f'{KL_TARGET.meaning}, with surrogate=penalty'
             ),
             'kl_init_penalty': Setting(
-                1.0, kinds.WEIGHT, 'First weight of the divergence, with surrogate=penalty'
+                1.0, kinds.WEIGHT, 'Initial weight of the KL divergence, with surrogate=penalty'
             ),
             'kl_cutoff_factor': Setting(
                 2.0,
                 kinds.WEIGHT,
-                'Divergence where the cutoff begins, with surrogate=penalty',
+                'KL divergence where the cutoff begins, with surrogate=penalty',
                 'kl_targets',
             ),
             'kl_cutoff_coef': Setting(
-                1000.0, kinds.WEIGHT, 'How steep the cutoff is, with surrogate=penalty'
+                1000.0, kinds.WEIGHT, 'Weight of the cutoff, with surrogate=penalty'
             ),
             'kl_stop': Setting(
                 None,
                 kinds.POSITIVE_OR_NONE,
-                'Divergence that ends the passes early; None is never',
+                'KL divergence that ends the epochs early; None is never',
                 'nats',
             ),
             'entropy_bonus': ENTROPY_BONUS,
             'shared_encoder': Setting(
                 None,
                 kinds.FLAG_OR_NONE,
-                'Whether policy and value see by one encoder, learnt with one '
-                'loss; None is where there are images',
+                'Share an encoder between policy and value, learnt with one loss; '
+                'None is for images only',
             ),
             'value_weight': Setting(
                 1.0,
                 kinds.WEIGHT,
-                'Weight of the error of the value in the one loss, with shared_encoder',
+                'Weight of the value loss, with shared_encoder',
             ),
         },
     ),
@@ -463,24 +460,24 @@ ALGORITHM_GROUPS = {
             'conjugate_steps': Setting(
                 15,
                 kinds.PASSES,
-                'How precisely the direction of a step is found',
-                'conjugate gradients',
+                'Maximum conjugate-gradient iterations',
+                'iterations',
             ),
             'damping': DAMPING,
             'fisher_every': Setting(
-                5, kinds.ROWS, 'Which rows the Fisher matrix is of: each one of so many', 'rows'
+                5, kinds.ROWS, 'Use every n-th row for the Fisher matrix', 'rows'
             ),
             'line_search': Setting(
                 True,
                 kinds.FLAG,
-                'Whether to take less of a step that goes too far or makes '
-                'the policy worse; without, these are natural gradients',
+                'Backtrack steps that leave the trust region or worsen the policy; '
+                'false gives natural gradients (NPG)',
             ),
             'search_steps': Setting(
-                10, kinds.PASSES, 'How many lengths of a step are tried', 'lengths'
+                10, kinds.PASSES, 'Maximum step lengths tried by the line search', 'lengths'
             ),
             'backtrack_factor': Setting(
-                0.8, kinds.FRACTION, 'Each length, as a part of the one before'
+                0.8, kinds.FRACTION, 'Factor between step lengths of the line search'
             ),
             'value_epochs': VALUE_EPOCHS,
             'value_batch_size': VALUE_BATCH_SIZE,
@@ -495,33 +492,32 @@ ALGORITHM_GROUPS = {
                 KL_TARGET, meaning=f'{KL_TARGET.meaning}, which the step size adapts to'
             ),
             'kl_clip': Setting(
-                0.02, kinds.POSITIVE, 'Divergence of a step at most, by its curvature', 'nats'
+                0.02,
+                kinds.POSITIVE,
+                'Maximum KL divergence of a step, predicted by its curvature',
+                'nats',
             ),
             'damping': DAMPING,
             'factor_decay': Setting(
-                0.95, kinds.FRACTION, 'How much of the Kronecker factors a step keeps'
+                0.95, kinds.FRACTION, 'Decay rate of the running means of Kronecker factors'
             ),
             'inverse_every': Setting(
                 2,
                 kinds.PASSES,
-                'How often the factors are inverted',
+                'Steps between two inversions of the Kronecker factors',
                 'steps of the policy or the value',
             ),
             'cold_steps': Setting(
-                1, kinds.COUNT_OR_ZERO, 'How many steps follow the plain gradient at first', 'steps'
+                1, kinds.COUNT_OR_ZERO, 'Steps along the plain gradient at first', 'steps'
             ),
-            'momentum': Setting(
-                0.0, kinds.FRACTION, 'How much of each step is taken once more in the next'
-            ),
-            'value_kl_clip': Setting(
-                0.01, kinds.POSITIVE, 'The same as kl_clip for the value', 'nats'
-            ),
-            'value_damping': Setting(0.1, kinds.POSITIVE, 'The same as damping for the value'),
+            'momentum': Setting(0.0, kinds.FRACTION, 'Momentum coefficient'),
+            'value_kl_clip': Setting(0.01, kinds.POSITIVE, 'kl_clip of the value network', 'nats'),
+            'value_damping': Setting(0.1, kinds.POSITIVE, 'damping of the value network'),
             'value_factor_decay': Setting(
-                0.95, kinds.FRACTION, 'The same as factor_decay for the value'
+                0.95, kinds.FRACTION, 'factor_decay of the value network'
             ),
             'value_cold_steps': Setting(
-                10, kinds.COUNT_OR_ZERO, 'The same as cold_steps for the value', 'steps'
+                10, kinds.COUNT_OR_ZERO, 'cold_steps of the value network', 'steps'
             ),
             'value_epochs': VALUE_EPOCHS,
             'value_batch_size': VALUE_BATCH_SIZE,
