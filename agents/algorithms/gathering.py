@@ -132,7 +132,7 @@ class Follower(Collecting):
         if self._sound:
             return None
         return self.collector.failure() or errors.ElsewhereError(
-            'What another rank has recorded cannot be learnt from.'
+            'Another rank recorded numbers that are not finite. Its own message tells which.'
         )
 
     def saved(self) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class OnPolicy(Collecting):
     def failure(self) -> Exception | None:
         if not self._sound:
             return self.collector.failure() or errors.ElsewhereError(
-                'What another rank has recorded cannot be learnt from.'
+                'Another rank recorded numbers that are not finite. Its own message tells which.'
             )
         value_learner = self.value_learner
         return self.learner.failure() or (value_learner and value_learner.failure())

@@ -160,9 +160,7 @@ def encode(figure: Any, format: str) -> bytes:
 def require_format(file: pathlib.Path) -> None:
     """Refuse a file without a known extension."""
     if file.suffix.lower() not in FORMATS:
-        raise errors.ConfigError(
-            f'{file} has to end with {" or ".join(FORMATS)}, which tells the format.'
-        )
+        raise errors.ConfigError(f'{file} must end with {" or ".join(FORMATS)}. Rename it.')
 
 
 def short_number(value: float) -> str:

@@ -40,8 +40,8 @@ def require_settings(config: AttrDict, ranks: int = 1) -> None:
     cloning = config['algorithm'] == 'behaviour_cloning'
     if cloning and config['distribute'] == 'gather':
         raise errors.ConfigError(
-            'Behaviour cloning learns from no rollouts, so that there are none '
-            "to gather: choose distribute='average'."
+            'distribute must be average for behaviour cloning, which has no rollouts '
+            'to gather. Choose --set distribute=average.'
         )
     sizes.share(config, ranks)
 
@@ -59,8 +59,7 @@ def _require_demonstrations(config: Mapping[str, Any]) -> None:
         )
     if cloning and (config['rewards'] != 'environment' or not config['clone_steps']):
         raise errors.ConfigError(
-            'Behaviour cloning learns from no rewards but by clone_steps: it '
-            "needs rewards='environment' and at least one of them."
+            'Behaviour cloning needs rewards=environment and clone_steps of at least 1. Set both.'
         )
 
 

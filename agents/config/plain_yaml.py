@@ -79,7 +79,9 @@ def simplify(value: Any) -> Any:
             return plain_type(value)
     if value is None:
         return value
-    raise errors.ConfigError(f'A setting has to be a plain value or a function, not {value!r}.')
+    raise errors.ConfigError(
+        f'A setting must be a plain value or a function, got {value!r}. Convert it.'
+    )
 
 
 def bare_name(text: str) -> str:

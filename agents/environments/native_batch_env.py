@@ -130,7 +130,7 @@ class NativeBatchEnv(tf.Module):
     def failure(self) -> Exception | None:
         """Return the error that ends the training; only after `cancel`."""
         if self._cancelled.is_set():
-            return errors.Cancelled('Stepping the environments was called off.')
+            return errors.Cancelled('Stepping the environments was cancelled.')
         return None
 
     def cancel(self) -> None:

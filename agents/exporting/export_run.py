@@ -102,9 +102,8 @@ def _find_format(path: pathlib.Path, format: str | None) -> str:
             return kind
     endings = ', '.join(filter(None, SUFFIXES.values()))
     raise errors.ConfigError(
-        f'What is {path.name} to be? A name that ends in {endings} says it, or '
-        f'one without an ending for a SavedModel, or --format, which is one of '
-        f'{", ".join(SUFFIXES)}.'
+        f'The format of {path.name} must be known from its extension, {endings}, or '
+        f'none for a SavedModel. Rename it, or pass --format with one of {", ".join(SUFFIXES)}.'
     )
 
 

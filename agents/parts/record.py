@@ -202,10 +202,9 @@ class Recorder(tf.Module):
         time, number, agent = place
         if number == len(before):
             return errors.EnvError(
-                f'The action {action[time, agent]} for environment '
-                f'{self._first + agent} is '
-                'none, as what the network puts out is not finite. Nothing was '
-                'learnt from it.'
+                f'The action for environment {self._first + agent} must be finite, got '
+                f'{action[time, agent]}, as the output of the policy network is not. '
+                'Nothing was learnt from it.'
             )
         if number > len(before) + 1:
             where = 'an observation' if number == len(before) + 2 else 'the last observation'

@@ -177,11 +177,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _start_ranks(given: argparse.Namespace, ranks: World, arguments: Sequence[str] | None) -> int:
     """Run the command on several ranks; returns the exit code."""
     if given.nprocs < 1:
-        raise errors.ConfigError(f'--nprocs has to be 1 or more, not {given.nprocs}.')
+        raise errors.ConfigError(
+            f'--nprocs must be at least 1, got {given.nprocs}. Leave it out for one process.'
+        )
     if ranks.size > 1:
         raise errors.ConfigError(
-            f'A launcher has started {ranks.size} ranks, where --nprocs asks '
-            f'for {given.nprocs}. Leave out one of both.'
+            f'--nprocs must be left out under a launcher, or equal its {ranks.size} '
+            f'ranks, got {given.nprocs}. Leave out one of both.'
         )
     # So that a mistake is told at once, and once.
     plan.require_valid(chosen_run.find_settings(given), given.nprocs)

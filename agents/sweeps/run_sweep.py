@@ -104,7 +104,9 @@ def _run(
     """Run the remaining trials of a directory."""
     jobs = len(cpu.cores()) if jobs is None else jobs
     if jobs < 1:
-        raise errors.ConfigError(f'jobs={jobs} would run nothing.')
+        raise errors.ConfigError(
+            f'jobs must be at least 1, got {jobs}. Leave it out for one per core.'
+        )
     with contextlib.ExitStack() as stack:
         plan, config, begun = _open(directory, plan, stack, trust)
         lock = stack.enter_context(trials.alone(directory))

@@ -252,8 +252,8 @@ def _parse_kind(config: AttrDict, key: str, text: str) -> Range | Choice:
         values = overrides.parse_list(config, key, text)
         if len(values) < 2:
             raise errors.ConfigError(
-                f'There is nothing to search in {key}={text}: expected '
-                f'{key}=LOW..HIGH, {key}=log:LOW..HIGH or {key}=A,B,C.'
+                f'A search must have the form {key}=LOW..HIGH, {key}=log:LOW..HIGH or '
+                f'{key}=A,B,C, got {key}={text}. Change it.'
             )
         return Choice(values)
     log, *ends = match.groups()
@@ -261,14 +261,14 @@ def _parse_kind(config: AttrDict, key: str, text: str) -> Range | Choice:
     for end in found:
         if len(found) != len(ends) or isinstance(end, bool) or not isinstance(end, (int, float)):
             raise errors.ConfigError(
-                f'The ends of a range have to be numbers, not those of '
-                f'{key}={text}. Give values that commas separate instead.'
+                f'The ends of the range {key}={text} must be numbers. Give values separated '
+                'by commas instead.'
             )
     low, high = found
     if not low < high or (log and low <= 0):
         raise errors.ConfigError(
-            f'There are no numbers in {key}={text}: the low end has to be '
-            f'below the high one{" and above 0" if log else ""}.'
+            f'The range {key}={text} must have its low end below the high one'
+            f'{" and above 0" if log else ""}. Change its ends.'
         )
     whole = isinstance(low, int) and isinstance(high, int)
     return Range(low, high, bool(log), whole)

@@ -212,7 +212,7 @@ def parse_search(texts: Sequence[str]) -> dict[str, str]:
         found = plain_yaml.parse(read, str(path))
         if not isinstance(found, dict) or not found:
             raise errors.ConfigError(
-                f'{path} has to hold lines such as learning_rate: log:1e-5..1e-2.'
+                f'{path} must hold lines such as learning_rate: log:1e-5..1e-2. Change its format.'
             )
         return {
             key: value

@@ -65,14 +65,14 @@ def visible_space(observ_space: gym.Space, action_space: gym.Space) -> gym.Space
     vector = isinstance(mask, (gym.spaces.Box, gym.spaces.MultiBinary))
     if not vector or spaces.shape(mask) != expected:
         raise errors.ConfigError(
-            f'The {KEY} of the observations has to be a Box or MultiBinary of '
-            f'shape {expected}, a number for each choice of {action_space}, '
-            f'not {mask}.'
+            f'The {KEY} of the observations must be a Box or MultiBinary of shape '
+            f'{expected}, a number for each choice of {action_space}, got {mask}. '
+            'Change its space.'
         )
     if not parts:
         raise errors.ConfigError(
-            f'The observations have nothing but the {KEY}, so that a network '
-            'has nothing to see. Add a constant if that is meant.'
+            f'The observations must have more than the {KEY}, which networks do not '
+            'see. Add a part, such as a constant.'
         )
     return gym.spaces.Dict(parts)
 

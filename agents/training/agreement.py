@@ -98,10 +98,9 @@ def require_same_weights(ranks: World, variables: Iterable[Any]) -> None:
     different = [str(rank) for rank, x in enumerate(found) if x != found[0]]
     if different:
         raise errors.UserError(
-            'The ranks have learnt different weights, which they never should: '
-            f'{", ".join(different)} differ from the first. Do their machines '
-            'have the same processors, and does nothing in the networks depend '
-            'on the rank? Nothing is saved of it.'
+            f'Weights must be equal on all ranks, but {", ".join(different)} differ '
+            'from the first. Nothing was saved. Use machines with the same processors, '
+            'and networks that do not depend on the rank.'
         )
 
 

@@ -61,7 +61,9 @@ def stop_without_improvement(reports: int = 10, by: float = 0.0, phase: str = 'e
     """
     _require_phase(phase)
     if reports < 1:
-        raise errors.ConfigError(f'reports={reports} is less than one.')
+        raise errors.ConfigError(
+            f'reports must be at least 1, got {reports}. Give a larger number.'
+        )
     best, waited = -math.inf, 0
 
     def stop(report: 'Report') -> bool:

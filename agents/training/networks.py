@@ -192,9 +192,9 @@ def _make(
         return made
     if not isinstance(made, Sequence) or len(made) not in (2, 3):
         raise errors.ConfigError(
-            f'The network {_name(function)} has to return two models, for '
-            'the policy and for the value, or a third one as well, an encoder '
-            f'before both, not {made!r}.'
+            f'The network {_name(function)} must return two models, for the policy and '
+            f'the value, or a third one, an encoder for both, got {made!r}. Return them '
+            'as a tuple.'
         )
     return Networks(*made)
 
@@ -206,9 +206,8 @@ def _name(function: Any) -> str:
 def _require_no_memory(encoder: Network) -> None:
     if sequences.is_recurrent(encoder):
         raise errors.ConfigError(
-            'The encoder network has a memory, a state_size. Give one to the '
-            'policy and to the value instead: they map what comes of the '
-            'encoder.'
+            'The encoder must not be recurrent, but has a state_size. Make policy and '
+            'value recurrent instead.'
         )
 
 

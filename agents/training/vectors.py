@@ -132,9 +132,9 @@ def _call(function: Callable, kwargs: dict, count: int, seed: int) -> gym.vector
     name = env_names.name_of(function)
     if not isinstance(made, gym.vector.VectorEnv):
         raise errors.EnvError(
-            f'{name} takes num_envs, so that it has to make a '
-            f'gymnasium.vector.VectorEnv, not {made!r}. A function that makes '
-            'a single environment takes no such argument.'
+            f'{name} takes num_envs and must return a gymnasium.vector.VectorEnv, got '
+            f'{made!r}. A function that makes a single environment takes no such '
+            'argument.'
         )
     if made.num_envs != count:
         made.close()

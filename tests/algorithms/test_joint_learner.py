@@ -114,7 +114,7 @@ def test_penalty_adapts(define):
 
 
 def test_one_step_has_one_size(define):
-    with pytest.raises(errors.ConfigError, match='value_weight has one'):
+    with pytest.raises(errors.ConfigError, match='Use value_weight'):
         define(shared_encoder=True, value_learning_rate=1e-3)
 
 

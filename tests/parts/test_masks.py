@@ -44,7 +44,7 @@ def test_mask_of_another_shape_is_refused(mask):
 
 def test_nothing_but_a_mask_is_refused():
     space = gym.spaces.Dict(action_mask=gym.spaces.MultiBinary(3))
-    with pytest.raises(errors.ConfigError, match='nothing but the action_mask'):
+    with pytest.raises(errors.ConfigError, match='must have more than the action_mask'):
         masks.visible_space(space, CHOICE)
 
 

@@ -148,4 +148,4 @@ def test_actions_that_are_none_cannot_be_learnt_from():
     recorder = define()
     record(recorder.append, steps)
     assert not recorder.is_finite()
-    assert 'for environment 2 is none' in str(recorder.failure())
+    assert 'for environment 2 must be finite' in str(recorder.failure())

@@ -308,7 +308,7 @@ def test_different_checkpoints_are_refused(tmp_path, run_python, debug_run):
     'ranks, settings, message',
     [
         (3, {}, 'num_agents=8 cannot be divided among 3 ranks. Choose 6 or 9'),
-        (0, {}, '--nprocs has to be 1 or more, not 0'),
+        (0, {}, '--nprocs must be at least 1, got 0'),
         (2, {'lerning_rate': 1}, "did you mean 'learning_rate'?"),
     ],
 )

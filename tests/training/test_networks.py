@@ -462,8 +462,8 @@ def remembering(observ_space, action_space, config):
         (hiding, 'weights of the policy network must all be .*`_layers`'),
         (shared, 'share the weight trunk/kernel'),
         (normalized, 'policy network has .*moving_mean, which nothing would'),
-        (lambda *_: keras.Sequential(), 'has to return two models'),
-        (lambda *_: [keras.Sequential()], 'has to return two models'),
+        (lambda *_: keras.Sequential(), 'must return two models'),
+        (lambda *_: [keras.Sequential()], 'must return two models'),
     ],
 )
 def test_models_that_cannot_learn_are_refused(function, message):

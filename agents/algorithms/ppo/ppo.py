@@ -177,12 +177,12 @@ def _require_joint(networks: Networks, task: Task) -> None:
     """Refuse settings and networks that one loss cannot be of."""
     if task.config.value_learning_rate is not None:
         raise errors.ConfigError(
-            'A policy and a value that share an encoder are learnt with one '
-            'step, so that value_learning_rate has no meaning; '
-            'value_weight has one. Leave it out, or choose '
+            'value_learning_rate must be left out with a shared encoder, as one '
+            'optimizer learns policy and value. Use value_weight, or choose '
             'shared_encoder=False.'
         )
     if len({*map(sequences.is_recurrent, networks[:2])}) > 1:
         raise errors.ConfigError(
-            'Of a policy and a value that share an encoder, either both have a memory or none has.'
+            'Policy and value networks that share an encoder must both be recurrent or '
+            'both feed-forward. Change one of them, or choose shared_encoder=False.'
         )

@@ -365,7 +365,7 @@ class BatchEnv:
 
     def _require_not_cancelled(self) -> None:
         if self._cancelled.is_set():
-            raise errors.Cancelled('Stepping the environments was called off.')
+            raise errors.Cancelled('Stepping the environments was cancelled.')
 
 
 def _end_copy() -> None:

@@ -91,7 +91,7 @@ class Replies:
             if self._are_done():
                 self._conclude()
             elif is_cancelled():
-                raise errors.Cancelled('Stepping the environments was called off.')
+                raise errors.Cancelled('Stepping the environments was cancelled.')
             elif time.monotonic() >= deadline:
                 self._give_up_late(timeout, on_error)
         return [self._values.get(control) for control in self._processes]

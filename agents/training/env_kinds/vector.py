@@ -65,7 +65,6 @@ class Vector(EnvKind):
 
     def inspection(self, config: AttrDict) -> tuple[Callable[..., Report], Callable[[], Any]]:
         raise errors.ConfigError(
-            f'The environment {env_names.name_of(config.env)!r} is a vector of '
-            'several, and what is looked over is one alone. Give that, if there '
-            'is one.'
+            'agents check needs a single environment, got the vector environment '
+            f'{env_names.name_of(config.env)!r}. Check one of its environments.'
         )
