@@ -132,7 +132,7 @@ ENVIRONMENTS = Group(
         'action_masks': Setting(
             True,
             kinds.FLAG,
-            "Apply action masks of info['action_mask'] or action_masks()",
+            "Apply action masks of info['action_mask'] or a method action_masks",
         ),
         'log_info': Setting(
             [],
@@ -232,7 +232,7 @@ NETWORK = Group(
         'value_layers': Setting(
             [64, 64], kinds.LAYERS, 'Hidden layers of the value network', 'units'
         ),
-        'recurrent_units': Setting(64, kinds.UNITS, 'Size of the recurrent cell (GRU)', 'units'),
+        'recurrent_units': Setting(64, kinds.UNITS, 'Size of the recurrent cell, a GRU', 'units'),
         'convolutions': Setting(
             None,
             kinds.CONVOLUTIONS,
@@ -264,7 +264,7 @@ LEARNING = Group(
         'learning_rate': Setting(
             3e-4,
             kinds.POSITIVE,
-            'Learning rate α of Adam; of the value only with trpo, of K-FAC with acktr',
+            'Learning rate of Adam; of the value only with trpo, of K-FAC with acktr',
         ),
         'value_learning_rate': Setting(
             None,
@@ -279,9 +279,9 @@ LEARNING = Group(
         'gradient_clip': Setting(
             0.5, kinds.POSITIVE_OR_NONE, 'Norm at which gradients are clipped; None is no limit'
         ),
-        'adam_epsilon': Setting(1e-5, kinds.POSITIVE, 'Epsilon ε of Adam'),
-        'discount': Setting(0.99, kinds.FRACTION, 'Discount factor γ'),
-        'gae_lambda': Setting(0.95, kinds.FRACTION, 'λ of generalized advantage estimation'),
+        'adam_epsilon': Setting(1e-5, kinds.POSITIVE, 'Epsilon of Adam'),
+        'discount': Setting(0.99, kinds.FRACTION, 'Discount factor gamma'),
+        'gae_lambda': Setting(0.95, kinds.FRACTION, 'Lambda of generalized advantage estimation'),
         'normalize_advantage': Setting(
             True, kinds.FLAG, 'Normalize the advantages of each rollout'
         ),
@@ -327,7 +327,7 @@ IMITATION = Group(
             'Source of rewards: the environment, or a GAIL discriminator in one of three forms',
         ),
         'demonstrations': Setting(
-            None, kinds.FILE_OR_NONE, 'File of demonstrations, as written by `agents record`'
+            None, kinds.FILE_OR_NONE, 'File of demonstrations, as agents record writes it'
         ),
         'demonstration_episodes': Setting(
             None,
@@ -405,7 +405,9 @@ ALGORITHM_GROUPS = {
                 'Surrogate objective: clip limits the probability ratio, penalty the KL divergence',
             ),
             'clip_range': Setting(
-                0.2, kinds.POSITIVE, 'Clip range ε of the probability ratio, with surrogate=clip'
+                0.2,
+                kinds.POSITIVE,
+                'Clip range epsilon of the probability ratio, with surrogate=clip',
             ),
             'kl_target': dataclasses.replace(
                 KL_TARGET, meaning=f'{KL_TARGET.meaning}, with surrogate=penalty'
@@ -471,7 +473,7 @@ ALGORITHM_GROUPS = {
                 True,
                 kinds.FLAG,
                 'Backtrack steps that leave the trust region or worsen the policy; '
-                'false gives natural gradients (NPG)',
+                'false gives natural policy gradients',
             ),
             'search_steps': Setting(
                 10, kinds.PASSES, 'Maximum step lengths tried by the line search', 'lengths'
@@ -511,13 +513,15 @@ ALGORITHM_GROUPS = {
                 1, kinds.COUNT_OR_ZERO, 'Steps along the plain gradient at first', 'steps'
             ),
             'momentum': Setting(0.0, kinds.FRACTION, 'Momentum coefficient'),
-            'value_kl_clip': Setting(0.01, kinds.POSITIVE, 'kl_clip of the value network', 'nats'),
-            'value_damping': Setting(0.1, kinds.POSITIVE, 'damping of the value network'),
+            'value_kl_clip': Setting(
+                0.01, kinds.POSITIVE, 'Same as kl_clip, of the value network', 'nats'
+            ),
+            'value_damping': Setting(0.1, kinds.POSITIVE, 'Same as damping, of the value network'),
             'value_factor_decay': Setting(
-                0.95, kinds.FRACTION, 'factor_decay of the value network'
+                0.95, kinds.FRACTION, 'Same as factor_decay, of the value network'
             ),
             'value_cold_steps': Setting(
-                10, kinds.COUNT_OR_ZERO, 'cold_steps of the value network', 'steps'
+                10, kinds.COUNT_OR_ZERO, 'Same as cold_steps, of the value network', 'steps'
             ),
             'value_epochs': VALUE_EPOCHS,
             'value_batch_size': VALUE_BATCH_SIZE,

@@ -136,7 +136,7 @@ def test_all_stop_where_one_cannot_learn(learn_together):
     rollout[2].reward[3, AGENTS] = np.nan  # Of the second rank.
     algos, _, _ = learn_together('ppo', [rollout])
     failures = [algo.failure() for algo in algos]
-    assert 'another rank' in str(failures[0])
+    assert 'Another rank' in str(failures[0])
     assert f'Environment {AGENTS} returned the reward nan' in str(failures[1])
     assert all(isinstance(error, errors.UserError) for error in failures)
 

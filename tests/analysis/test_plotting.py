@@ -292,7 +292,7 @@ def test_command_prints_a_table_and_draws(run, tmp_path, monkeypatch, capsys):
     'arguments, message',
     [
         (['missing'], 'Cannot look for runs in missing'),
-        (['runs', '--outfile=x.jpg'], 'has to end with .png or .svg'),
+        (['runs', '--outfile=x.jpg'], 'must end with .png or .svg'),
         (['runs', '--smooth=0'], 'smooth must be at least 1, got 0'),
         (['runs', '--y=scor'], "no column 'scor'; did you mean 'score'?"),
         (['runs', '--labels=A,B'], 'one for each of cart, got 2: A, B'),
@@ -337,3 +337,15 @@ def test_title_is_no_text_of_a_file(run, tmp_path):
     plotting.plot(envs, tmp_path / 'a.svg', by='run')
     text = (tmp_path / 'a.svg').read_text()
     assert 'test_plotting.Shelves' in text and 'function' not in text
+
+
+def test_too_many_environments_are_refused():
+    panels = {f'{number}': [] for number in range(drawing.MOST_PANELS + 1)}
+    with pytest.raises(errors.ConfigError, match='at most 40 environments, got 41'):
+        drawing.draw(panels)
+
+
+def test_column_without_values_is_refused(run):
+    directory = run('easy', [1, 2])
+    with pytest.raises(errors.ConfigError, match='score_std has no values'):
+        plotting.plot(directory, y='score_std')

@@ -107,3 +107,12 @@ def test_runs_are_found_at_any_place_but_not_behind_links(tmp_path):
 def test_places_without_runs_are_named(tmp_path, name, message):
     with pytest.raises(errors.ConfigError, match=message):
         run_groups.find([tmp_path / name])
+
+
+def test_too_many_runs_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_groups, 'MOST_RUNS', 1)
+    for name in ('one', 'other'):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / 'progress.csv').write_text('step,phase,score\n1,eval,2\n')
+    with pytest.raises(errors.ConfigError, match='2 runs in there, where at most 1 can be'):
+        run_groups.find([tmp_path])

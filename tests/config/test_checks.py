@@ -1,5 +1,7 @@
 """What is refused before anything is started."""
 
+import functools
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from agents.algorithms import ALGORITHMS
 from agents.config import checks, lookup
 from agents.config.settings import SETTINGS, find_defaults
+from agents.parts import encodings
 from agents.scripts import configs
 from agents.tools import errors
 from agents.tools.attr_dict import AttrDict
@@ -185,3 +188,22 @@ def test_mistake_is_refused_without_tensorflow_workers_or_directory(tmp_path, ru
     assert len(lines) == len(mistakes)
     assert all(line.startswith('error: ') for line in lines), problems
     assert not list(tmp_path.iterdir())
+
+
+def test_behaviour_cloning_needs_what_it_learns_by():
+    base = functools.partial(configs.behaviour_cloning, demonstrations='demos.npz')
+    refused('needs rewards=environment and clone_steps', base, clone_steps=0)
+    refused('needs rewards=environment and clone_steps', base, rewards='gail')
+    refused('distribute must be average for behaviour cloning', base, distribute='gather')
+
+
+def test_function_that_is_gone_is_named():
+    with pytest.raises(errors.ConfigError, match='Cannot find nowhere:nothing'):
+        lookup.find_again('nowhere:nothing')
+
+
+def test_convolutions_have_to_fit_the_image():
+    image = gym.spaces.Box(0, 255, (10, 10, 3), np.uint8)
+    config = configs.ppo(convolutions=[[8, 20, 4]])
+    with pytest.raises(errors.ConfigError, match='too large for an image of 10 × 10 pixels'):
+        encodings.choose(image, config)

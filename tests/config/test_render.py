@@ -32,12 +32,11 @@ def parse_columns(text):
 def test_setting_is_one_line_where_there_is_no_terminal():
     lines = format_columns(configs.cheetah()).splitlines()
     assert (
-        '* num_agents              32            Size of the batch that '
-        'is stepped together (environments, default 8)'
+        '* num_agents              32            Number of environments '
+        'that step in parallel (environments, default 8)'
     ) in lines
     assert (
-        '  worker_timeout          60.0          Time after which a worker '
-        'that does not answer is given up (seconds)'
+        '  worker_timeout          60.0          Timeout of a request to a worker (seconds)'
     ) in lines
     assert lines[-1] == LEGEND
 
@@ -129,7 +128,7 @@ def test_page_has_every_setting_once_in_its_place():
     assert 'where `gae_lambda` is 0.97 by default' in reinforce
     acktr = sections[titles.index(ALGORITHM_GROUPS['acktr'].title)]
     assert '| `damping` | `0.01` |' in acktr
-    row = '| `batch_size` | `64` | rows | Size of a minibatch | a whole number'
+    row = '| `batch_size` | `64` | rows | Minibatch size | a whole number'
     assert ppo.count(row) == 1
     assert format_page().count('`num_agents`') == 1
 

@@ -101,7 +101,10 @@ def test_what_differs_is_not_written(run, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     'name, message',
-    [('policy.h5', 'What is policy.h5 to be'), ('nowhere/policy.npz', 'There is no directory')],
+    [
+        ('policy.h5', 'The format of policy.h5 must be known'),
+        ('nowhere/policy.npz', 'There is no directory'),
+    ],
 )
 def test_other_names_are_refused(tmp_path, name, message):
     with pytest.raises(errors.ConfigError, match=message):

@@ -430,3 +430,8 @@ def test_nothing_possible_is_not_a_number(wrap):
     everything = distributions.Categorical(tf.zeros((2, 3)))
     results = wrap(lambda: (nothing.log_prob([0, 1]), nothing.entropy(), nothing.kl(everything)))()
     assert np.isnan(results).all()
+
+
+def test_space_without_a_distribution_is_refused():
+    with pytest.raises(TypeError, match='no distribution over'):
+        distributions.output_size(gym.spaces.Text(4))

@@ -214,10 +214,10 @@ def test_what_had_better_be_normalized_is_told(run, file):
     'arguments, message',
     [
         (['--env=CartPol-v1'], "did you mean 'CartPole-v1'"),
-        (['--env=vector:CartPole-v1'], 'is a vector of'),
+        (['--env=vector:CartPole-v1'], 'needs a single environment'),
         pytest.param(
             ['--env=envpool:Pong-v5'],
-            'is a vector of',
+            'needs a single environment',
             marks=pytest.mark.skipif(
                 importlib.util.find_spec('envpool') is None, reason='Needs EnvPool.'
             ),

@@ -320,12 +320,18 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left, 
         (['--config=debug', '--search', 'steps=1'], 'A search must have the form'),
         (['--config=debug', '--search', 'steps=9..1'], 'must have its low end below'),
         (['--config=debug', '--search', 'steps=log:0..1'], "'steps' has to"),
-        (['--config=debug', '--search', 'env=a..b'], 'have to be numbers'),
+        (['--config=debug', '--search', 'env=a..b'], 'must be numbers'),
         (['--config=debug', '--search', 'nowhere'], 'nowhere: No such file'),
         (['--config=debug', '--jobs=0'], 'jobs must be at least 1, got 0'),
+        (
+            ['--config=debug', '--search', 'steps=1..2', '--trials=0'],
+            'nothing to try with 0 points',
+        ),
+        (['--config=debug', '--seeds=0..2000'], 'These are 2,001 trials, where at most 2,000'),
+        (['--config=debug', '--search', 'list.yaml'], 'must hold lines such as'),
         (['--config=debug', '--grid', 'steps='], 'no value to try of steps'),
         (['--config=debug', '--grid', 'steps=9,9'], 'have one twice'),
-        (['--config=debug', '--search', 'steps=1,2..3'], 'have to be numbers'),
+        (['--config=debug', '--search', 'steps=1,2..3'], 'must be numbers'),
         (['--config=debug', '--name=../x'], 'name a directory within'),
         (['--config=debug', '--name=taken'], 'holds other things than a sweep'),
         (
@@ -337,6 +343,7 @@ def test_real_trials_are_killed_in_the_middle_and_go_on(tmp_path, nothing_left, 
 def test_mistakes_are_a_line_and_leave_nothing(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'logdir/taken/file').mkdir(parents=True)
+    (tmp_path / 'list.yaml').write_text('[1, 2]')
     assert sweep.main(arguments) == 1
     problems = capsys.readouterr().err
     assert re.fullmatch(r'error: [^\n]+\n', problems)

@@ -94,5 +94,5 @@ def test_weights_that_differ_in_a_bit_end_the_run():
 
     agreement.require_same_weights(Others(remember), weights)
     weights[1][1] = np.nextafter(np.float32(0), np.float32(1))
-    with pytest.raises(errors.UserError, match='different weights.* 1 differ'):
+    with pytest.raises(errors.UserError, match='must be equal on all ranks, but 1 differ'):
         agreement.require_same_weights(Others(lambda _: digests[0]), weights)

@@ -194,7 +194,7 @@ def test_stopping_without_improvement():
     assert first_stop(stop_without_improvement(2), 1, 0, 2, math.nan, 1, 2) == 5
     assert first_stop(stop_without_improvement(1, by=1), 0, 0.5, 2) == 1
     assert all(stop_without_improvement(1)(r) for r in reports(1, 2, 3, 4))
-    with pytest.raises(errors.ConfigError, match='less than one'):
+    with pytest.raises(errors.ConfigError, match='reports must be at least 1'):
         stop_without_improvement(0)
 
 

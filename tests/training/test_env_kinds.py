@@ -6,9 +6,12 @@ import pytest
 
 import agents
 from agents import tools
+from agents.environments.native_env import NativeEnv
+from agents.tools import errors
 from agents.tools.batch.env_slice import EnvSlice
 from agents.tools.world import ALONE
 from agents.training import batches, env_kinds, env_setup
+from agents.training.env_kinds import native
 from agents.training.env_kinds.native import Native
 from agents.training.env_kinds.single import Single
 from agents.training.env_kinds.vector import Vector
@@ -82,3 +85,9 @@ def test_one_more_kind_is_trained_in_and_played_with(tiny, tmp_path, monkeypatch
     with pytest.raises(agents.tools.ConfigError, match='no workers'):
         agents.train(config.copy(num_workers=1), tmp_path / 'other')
     assert not (tmp_path / 'other').exists()
+
+
+def test_native_environment_without_frames_is_not_filmed(tiny):
+    config = tiny(env=NativeEnv)
+    with pytest.raises(errors.ConfigError, match='must have a method render to be filmed'):
+        native.constructor(config, 'rgb_array')

@@ -458,7 +458,7 @@ def remembering(observ_space, action_space, config):
             encoded(keras.layers.Dense(3), keras.layers.Dense(3, name='last')),
             'policy and the encoder share the weight .*last/kernel',
         ),
-        (remembering, 'encoder network has a memory'),
+        (remembering, 'encoder must not be recurrent'),
         (hiding, 'weights of the policy network must all be .*`_layers`'),
         (shared, 'share the weight trunk/kernel'),
         (normalized, 'policy network has .*moving_mean, which nothing would'),

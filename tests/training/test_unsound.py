@@ -96,5 +96,5 @@ def test_policy_that_is_no_number_reaches_no_environment(tiny, eagerly):
 
     for env in ('CartPole-v1', 'native:CartPole-v1'):
         settings = tiny(env=env, network=network)
-        with pytest.raises(errors.EnvError, match='The action -1'):
+        with pytest.raises(errors.EnvError, match='-1'):
             next(agents.train(settings, env_processes=False))

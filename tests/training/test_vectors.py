@@ -200,7 +200,7 @@ def test_envpool_that_is_not_installed(monkeypatch):
 @pytest.mark.parametrize(
     'env, message',
     [
-        (lambda num_envs: make_single(), 'has to make a gymnasium.vector'),
+        (lambda num_envs: make_single(), 'must return a gymnasium.vector'),
         (lambda num_envs: make_mocks(3), 'num_envs=2 and made a vector of 3'),
     ],
 )

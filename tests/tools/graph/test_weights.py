@@ -107,3 +107,9 @@ def test_scope_and_exclude():
     assert count_weights(module, exclude=r'policy') == 200
     assert count_weights(module, exclude=r'.*/std$') == 222
     assert count_weights(module, scope='policy', exclude='.*mean') == 3
+
+
+def test_two_variables_of_a_name_are_refused():
+    one, other = tf.Variable(0.0), tf.Variable(0.0)
+    with pytest.raises(ValueError, match="Two variables have the name 'a/b'"):
+        weights.named_variables({'a': {'b': one}, 'a/b': other})
