@@ -87,7 +87,13 @@ def test_one_more_kind_is_trained_in_and_played_with(tiny, tmp_path, monkeypatch
     assert not (tmp_path / 'other').exists()
 
 
+class Blind(NativeEnv):
+    """A native environment without frames."""
+
+    observation_space = action_space = gym.spaces.Discrete(2)
+
+
 def test_native_environment_without_frames_is_not_filmed(tiny):
-    config = tiny(env=NativeEnv)
+    config = tiny(env=Blind)
     with pytest.raises(errors.ConfigError, match='must have a method render to be filmed'):
         native.constructor(config, 'rgb_array')
