@@ -195,7 +195,7 @@ DEFECTS = (
     Defect(
         'adam: applies gradients that are not finite',
         'parts/optimizer.py',
-        'self._weights.subtract(tf.where(useful, change, 0.0))',
+        'self._weights.subtract(tf.where(is_finite, change, 0.0))',
         'self._weights.subtract(change)',
         'parts/test_adam.py',
     ),
@@ -306,7 +306,7 @@ DEFECTS = (
     ),
     Defect(
         'reinforce: learns to avoid what was rewarded',
-        'algorithms/reinforce/reinforce.py',
+        'parts/losses.py',
         'return -tf.reduce_mean(advantage * log_prob)',
         'return tf.reduce_mean(advantage * log_prob)',
         'algorithms/test_losses.py algorithms/test_reinforce.py',

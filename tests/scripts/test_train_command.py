@@ -77,7 +77,7 @@ def evaluated():
 
 def thorough():
     return make().copy(
-        update_every=512, batch_size=64, update_epochs=400,
+        update_every=64, batch_size=64, update_epochs=3200,
         policy_layers=[256, 256], value_layers=[4], eval_every=1_000_000,
     )
 """
@@ -264,7 +264,7 @@ def test_second_ctrl_c_in_a_long_update(start, home, configs_file):
     training = start(
         COMPILED,
         f'--config={configs_file}:thorough',
-        *('--timestamp=now', '--set', 'update_epochs=600'),
+        *('--timestamp=now', '--set', 'update_epochs=4800'),
     )
     time.sleep(0.5)
     training.send_signal(signal.SIGINT)
