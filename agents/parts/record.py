@@ -105,9 +105,6 @@ class Recorder(tf.Module):
         super().__init__()
         self._first = first
         specs = _define_specs(observ_space, action_space)
-        # Where the step that is recorded next begins an episode.
-        begins = tf.ones(num_agents, bool)
-        self._begins = tf.Variable(begins, trainable=False)
         self._layout = layout.Layout(specs)
         self._counts_actions = spaces.count(action_space) is not None
         self._step = tf.Variable(0, trainable=False)
@@ -139,7 +136,6 @@ class Recorder(tf.Module):
         for variable, matrix in zip(self._matrices, matrices, strict=True):
             row = tf.IndexedSlices(matrix[None], self._step[None])
             variable.scatter_update(row)
-        self._begins.assign(transition.done)
         self._step.assign_add(1)
 
     def take(self, after: States) -> Rollout:
@@ -174,8 +170,8 @@ class Recorder(tf.Module):
     def restart(self) -> None:
         """Forget the steps since the last update; all episodes begin anew."""
         self._step.assign(0)
-        for begins in (self._coming['begins'], self._begins):
-            begins.assign(tf.ones_like(begins))
+        begins = self._coming['begins']
+        begins.assign(tf.ones_like(begins))
 
     def is_finite(self) -> tf.Tensor:
         """Return whether all recorded numbers are finite, as a tensor."""
