@@ -7,6 +7,7 @@ from agents.parts import distributions, sequences
 from agents.parts.policy import Policy
 from agents.parts.record import Predictions, Recorder, Rollout, States
 from agents.parts.sequences import Network
+from agents.tools import errors
 from agents.tools.graph import random, state
 from agents.tools.graph.backend import compile_part, tf
 from agents.tools.nested import Nest
@@ -148,6 +149,12 @@ class Collecting(Algorithm):
     """
 
     collector: Collector
+
+    def describe_record(self) -> Exception:
+        """Return the error of a rollout that is not finite, on this rank or another."""
+        return self.collector.failure() or errors.ElsewhereError(
+            'Another rank recorded numbers that are not finite. See the message of that rank.'
+        )
 
     def restart(self) -> None:
         self.collector.restart()

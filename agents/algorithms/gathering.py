@@ -14,7 +14,7 @@ from agents.algorithms.collector import Collecting, Collector
 from agents.parts.policy import Policy
 from agents.parts.record import Rollout
 from agents.parts.sequences import Network
-from agents.tools import errors, nested
+from agents.tools import nested
 from agents.tools.graph import state, weights
 from agents.tools.graph.backend import compiled, tf
 from agents.tools.graph.communicator import ALONE, Communicator
@@ -129,11 +129,7 @@ class Follower(Collecting):
         return self._sound.read_value()
 
     def failure(self) -> Exception | None:
-        if self._sound:
-            return None
-        return self.collector.failure() or errors.ElsewhereError(
-            'Another rank recorded numbers that are not finite. Its own message tells which.'
-        )
+        return None if self._sound else self.describe_record()
 
     def saved(self) -> dict[str, Any]:
         return {'collector': self.collector}

@@ -98,18 +98,16 @@ class OnPolicy(Collecting):
 
     def update(self) -> dict[str, tf.Tensor]:
         """Take the rollout and learn from it; returns metrics."""
-        rollout, inputs = self._take_rollout()
-        metrics, value_weights = self._learn(rollout, inputs)
-        return {**metrics, **self._finish(rollout, inputs, value_weights)}
+        rollout, update_inputs = self._take_rollout()
+        metrics, value_weights = self._learn(rollout, update_inputs)
+        return {**metrics, **self._finish(rollout, update_inputs, value_weights)}
 
     def is_finite(self) -> tf.Tensor:
         return self._sound.read_value()
 
     def failure(self) -> Exception | None:
         if not self._sound:
-            return self.collector.failure() or errors.ElsewhereError(
-                'Another rank recorded numbers that are not finite. Its own message tells which.'
-            )
+            return self.describe_record()
         value_learner = self.value_learner
         return self.learner.failure() or (value_learner and value_learner.failure())
 
@@ -210,20 +208,22 @@ class OnPolicy(Collecting):
             state.read(_variables(self.value_network)) if self._critic_device else (),
         )
 
-    def _learn(self, rollout: Rollout, inputs: UpdateInputs) -> tuple[dict[str, tf.Tensor], Any]:
+    def _learn(
+        self, rollout: Rollout, update_inputs: UpdateInputs
+    ) -> tuple[dict[str, tf.Tensor], Any]:
         """Improve the policy and the value network, at the same time if there are two devices.
 
         Returns:
             Metrics, and the weights of the value network if a copy of it has learnt.
         """
         if self.value_learner is None:
-            policy = self._learn_policy(rollout, inputs)
+            policy = self._learn_policy(rollout, update_inputs)
             value: dict[str, tf.Tensor] = {}
             weights: Any = ()
         else:
             policy, (value, weights) = run_concurrently(
-                functools.partial(self._learn_policy, rollout, inputs),
-                functools.partial(self._learn_value, rollout, inputs),
+                functools.partial(self._learn_policy, rollout, update_inputs),
+                functools.partial(self._learn_value, rollout, update_inputs),
                 self._critic_device,
             )
         skipped = policy.pop('skipped', 0) + value.pop('skipped', 0)
@@ -235,24 +235,26 @@ class OnPolicy(Collecting):
         return metrics, weights
 
     @compile_unless_conv
-    def _learn_policy(self, rollout: Rollout, inputs: UpdateInputs) -> dict[str, tf.Tensor]:
-        return self.learner.update(rollout, inputs.policy_key, inputs.learning_rate_scale)
+    def _learn_policy(self, rollout: Rollout, update_inputs: UpdateInputs) -> dict[str, tf.Tensor]:
+        return self.learner.update(
+            rollout, update_inputs.policy_key, update_inputs.learning_rate_scale
+        )
 
     @compile_unless_conv
     def _learn_value(
-        self, rollout: Rollout, inputs: UpdateInputs
+        self, rollout: Rollout, update_inputs: UpdateInputs
     ) -> tuple[dict[str, tf.Tensor], Any]:
         assert self.value_learner is not None
-        arguments = rollout, inputs.value_key, inputs.learning_rate_scale
+        arguments = rollout, update_inputs.value_key, update_inputs.learning_rate_scale
         if self._critic_device is None:
             return self.value_learner.update(*arguments), ()
         copy = _variables(self.value_learner.network)
-        state.assign(copy, inputs.value_weights)
+        state.assign(copy, update_inputs.value_weights)
         return self.value_learner.update(*arguments), state.read(copy)
 
     @compile_unless_conv
     def _finish(
-        self, rollout: Rollout, inputs: UpdateInputs, value_weights: Any
+        self, rollout: Rollout, update_inputs: UpdateInputs, value_weights: Any
     ) -> dict[str, tf.Tensor]:
         """Prepare for the next rollout; returns metrics."""
         if self._critic_device:
@@ -265,7 +267,7 @@ class OnPolicy(Collecting):
         return {
             'advantage_std': tf.cast(tf.sqrt(variance), tf.float32),
             'explained_variance': explained_variance(value, rollout.returns, self._ranks),
-            'learning_rate': self._config.learning_rate * inputs.learning_rate_scale,
+            'learning_rate': self._config.learning_rate * update_inputs.learning_rate_scale,
         }
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agents.parts import kronecker
-from agents.parts.optimizer import Loss, Optimizer
+from agents.parts.optimizer import STATISTICS, Loss, Optimizer
 from agents.parts.sequences import Network
 from agents.tools.graph import flat
 from agents.tools.graph.backend import tf
@@ -83,22 +83,16 @@ class Kronecker(Optimizer):
         """Return the weights of an owner, and their last change."""
         return {**super().summary(owner), f'steps/{owner}': self._last.read_value()}
 
-    def apply(
-        self,
-        gradient: tf.Tensor,
-        means: dict[str, Any],
-        learning_rate_scale: tf.Tensor | float = 1.0,
-    ) -> dict[str, tf.Tensor]:
-        factors = means.pop('factors')
+    def _apply(self, gradient: tf.Tensor, statistics: Any, scale: tf.Tensor | float) -> tf.Tensor:
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         useful = self.guard.count(gradient, norm)
-        self._update_factors(factors, useful)
-        change = self._define_change(gradient, norm, learning_rate_scale)
+        self._update_factors(statistics, useful)
+        change = self._define_change(gradient, norm, scale)
         change = tf.where(useful, change, 0.0)
         self._last.assign(tf.where(useful, change, self._last))
         self._step.assign_add(tf.cast(useful, tf.int32))
         self._weights.subtract(change)
-        return {**means, 'gradient_norm': norm}
+        return norm
 
     def _observe(self, loss: Loss) -> Loss:
         """Return the loss with the Kronecker factors of its rows beside its means."""
@@ -107,7 +101,7 @@ class Kronecker(Optimizer):
             with tf.GradientTape() as tape, kronecker.tapped(self._blocks):
                 means = loss(rows)
             factors = kronecker.measure(self._blocks, tape, means.pop('score'))
-            return {**means, 'factors': factors}
+            return {**means, STATISTICS: factors}
 
         return observed
 

@@ -13,6 +13,9 @@ from agents.tools.nested import Nest
 
 Loss = Callable[[Any], dict[str, tf.Tensor]]
 
+# Name of statistics of the layers among the means of a loss.
+STATISTICS = 'factors'
+
 
 class Optimizer(tf.Module):
     """Changes weights by the gradients of losses that are means over rows.
@@ -79,28 +82,21 @@ class Optimizer(tf.Module):
         gradient, means = gradients.of_rows(
             self._observe(loss), self._weights, rows, part_rows, self.ranks
         )
-        return self.apply(gradient, means, learning_rate_scale)
+        norm = self._apply(gradient, means.pop(STATISTICS, None), learning_rate_scale)
+        return {**means, 'gradient_norm': norm}
 
-    def apply(
-        self,
-        gradient: tf.Tensor,
-        means: dict[str, Any],
-        learning_rate_scale: tf.Tensor | float = 1.0,
-    ) -> dict[str, tf.Tensor]:
-        """Change the weights by a gradient; the same on all ranks.
+    def _apply(self, gradient: tf.Tensor, statistics: Any, scale: tf.Tensor | float) -> tf.Tensor:
+        """Change the weights by a gradient, the same on all ranks; returns its norm.
 
         Args:
             gradient: Gradient as one vector.
-            means: What the loss returned, averaged over the rows.
-            learning_rate_scale: Factor of the learning rate.
-
-        Returns:
-            The means for the log, and the norm of the gradient.
+            statistics: Statistics of the layers, see `_observe`; else None.
+            scale: Factor of the learning rate.
         """
         raise NotImplementedError
 
     def _observe(self, loss: Loss) -> Loss:
-        """Return the loss, wrapped if the optimizer needs statistics of the layers."""
+        """Return the loss, which may add statistics of the layers to its means as STATISTICS."""
         return loss
 
     def end_epoch(self, means: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -181,17 +177,11 @@ class Adam(Optimizer):
         """Return the weights of an owner and the running mean of their gradients."""
         return {**super().summary(owner), f'gradients/{owner}': self._mean.read_value()}
 
-    def apply(
-        self,
-        gradient: tf.Tensor,
-        means: dict[str, Any],
-        learning_rate_scale: tf.Tensor | float = 1.0,
-    ) -> dict[str, tf.Tensor]:
+    def _apply(self, gradient: tf.Tensor, statistics: Any, scale: tf.Tensor | float) -> tf.Tensor:
         # One program, also in a graph that is not compiled as a whole.
-        norm = compile_part(self._apply)(gradient, learning_rate_scale)
-        return {**means, 'gradient_norm': norm}
+        return compile_part(self._step_down)(gradient, scale)
 
-    def _apply(self, gradient: tf.Tensor, learning_rate_scale: tf.Tensor | float) -> tf.Tensor:
+    def _step_down(self, gradient: tf.Tensor, learning_rate_scale: tf.Tensor | float) -> tf.Tensor:
         """Take one step down a gradient; returns its norm before clipping."""
         norm = tf.sqrt(tf.reduce_sum(gradient**2))
         # Before clipping, as a norm of NaN would make everything NaN.

@@ -198,9 +198,8 @@ class Recorder(tf.Module):
         time, number, agent = place
         if number == len(before):
             return errors.EnvError(
-                f'The action for environment {self._first + agent} must be finite, got '
-                f'{action[time, agent]}, as the output of the policy network is not. '
-                'Nothing was learnt from it.'
+                f'The output of the policy network for environment {self._first + agent} must be '
+                f'finite, got the action {action[time, agent]}. Nothing was learnt from it.'
             )
         if number > len(before) + 1:
             where = 'an observation' if number == len(before) + 2 else 'the last observation'

@@ -56,7 +56,7 @@ class ProximalLearner(Learner):
             None if the value is learnt apart.
     """
 
-    def __init__(self, policy: Policy, task: Task, value_network: Network = None):
+    def __init__(self, policy: Policy, task: Task, value_network: Network | None = None):
         weights = list(policy.weights)
         if value_network is not None:
             weights += value_network.trainable_variables

@@ -49,6 +49,7 @@ class TrustRegionLearner(Learner):
 
     def __init__(self, policy: Policy, task: Task):
         self._weights = Weights(policy.network.trainable_variables)
+        # Only to count gradients that are not finite; the line search changes the weights.
         super().__init__(Optimizer(self._weights, task.ranks), task)
         self._policy = policy
         self._part_rows = sequences.rows_per_part(policy.network, task.config.update_every)
